@@ -29,7 +29,7 @@ def test_invalid_limits_are_misuse(invalid: dict[str, Any]) -> None:
         ConnectionLimits(**invalid)
 
 
-def test_a_limit_of_zero_is_accepted_as_unlimited() -> None:
+def test_limits_of_zero_are_accepted() -> None:
     assert ConnectionLimits(frame_max=0, channel_max=0, heartbeat=0).frame_max == 0
 
 

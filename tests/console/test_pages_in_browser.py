@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-SHARED = (
-    "/", "/messages", "/messages?state=SS_ACK&type=invoice", "/stuck", "/partners", "/broker",
-    "/broker?part=consumers", "/broker?part=connections", "/jobs", "/certificates", "/reconciliation", "/audit",
-    "/health",
-)  # fmt: skip
+# Most pages that both kinds of node have are visited at the local node only.
 PAGES = {
-    "node": (*SHARED, "/stuck?cause=HELD&partner=56001", "/failed", "/messages?find=nothing-has-this-name"),
+    "node": (
+        "/", "/messages", "/messages?state=SS_ACK&type=invoice", "/stuck", "/partners", "/broker",
+        "/broker?part=consumers", "/broker?part=connections", "/jobs", "/certificates", "/reconciliation", "/audit",
+        "/health", "/stuck?cause=HELD&partner=56001", "/failed", "/messages?find=nothing-has-this-name",
+    ),
     "hub": (
         "/", "/held", "/held?target=56001", "/definitions", "/partners", "/reconciliation",
         f"/reconciliation/{DAY}/{RUN}",
     ),
 }  # fmt: skip
-LOADED = "() => [document.documentElement.scrollWidth, document.documentElement.clientWidth, window.hit]"
+MEASURE = "() => [document.documentElement.scrollWidth, document.documentElement.clientWidth, window.hit]"
 # Axe takes seconds for a long table. Of rows that differ only in texts and values, two remain.
 SHORTEN_TABLES = """() => {
   const formOf = element =>
@@ -90,7 +90,7 @@ async def test_every_page_fits_its_screen_runs_no_foreign_script_and_has_no_viol
                     answer = await page.goto(path)
                     assert answer is not None
                     assert answer.status == 200, path
-                    width, screen, hit = await page.evaluate(LOADED)
+                    width, screen, hit = await page.evaluate(MEASURE)
                     if is_checked and not is_deep:
                         await page.evaluate(SHORTEN_TABLES)
                     found = await page.evaluate(AXE) if is_checked else ()

@@ -16,8 +16,8 @@ from tests.memory_store.store import MemoryStore
 PLACES = list(product((1, 2), (1, 2), (1, 2), (1, 2)))  # instances of A and B, homes of A and B
 
 
-def pair(a: int = 1, b: int = 2, home_a: int = 1, home_b: int = 2, count: int = 2) -> Several:
-    """Log in A and B at the instances ``a`` and ``b``, with the homes ``home_a`` and ``home_b``."""
+def logged_in(a: int = 1, b: int = 2, home_a: int = 1, home_b: int = 2, count: int = 2) -> Several:
+    """Make a hub of ``count`` instances; log in A and B at ``a`` and ``b``, with homes ``home_a`` and ``home_b``."""
     several = Several(count)
     several.log_in(several.a, a, home=home_a)
     several.log_in(several.b, b, home=home_b)
@@ -28,7 +28,7 @@ def pair(a: int = 1, b: int = 2, home_a: int = 1, home_b: int = 2, count: int = 
 def test_a_document_for_a_node_that_is_online_is_forwarded_once_and_stored_nowhere(
     a: int, b: int, home_a: int, home_b: int
 ) -> None:
-    several = pair(a, b, home_a, home_b)
+    several = logged_in(a, b, home_a, home_b)
     several.a.send(b"x", b"y")
     several.later(3)
     assert several.b.app.payloads == [b"x", b"y"]
@@ -45,7 +45,7 @@ def test_a_document_for_a_node_that_is_online_is_forwarded_once_and_stored_nowhe
 def test_documents_for_a_node_that_is_offline_wait_in_its_home_in_their_order(
     a: int, b: int, home_a: int, home_b: int
 ) -> None:
-    several = pair(a, b, home_a, home_b)
+    several = logged_in(a, b, home_a, home_b)
     several.cut(several.b)
     several.settle()
     several.a.send(b"1", b"2", b"3", order_key="k")
@@ -60,8 +60,8 @@ def test_documents_for_a_node_that_is_offline_wait_in_its_home_in_their_order(
 
 
 @pytest.mark.parametrize(("a", "b", "home_a", "home_b"), PLACES)
-def test_losses_of_the_carrier_are_repaired(a: int, b: int, home_a: int, home_b: int) -> None:
-    several = pair(a, b, home_a, home_b)
+def test_losses_repetitions_and_disorder_of_the_carrier_do_no_harm(a: int, b: int, home_a: int, home_b: int) -> None:
+    several = logged_in(a, b, home_a, home_b)
     chance = Random(f"{a}{b}{home_a}{home_b}")
     several.carrier.lose = lambda message: chance.random() < 0.3
     several.carrier.repeat = lambda message: chance.random() < 0.2
@@ -77,7 +77,7 @@ def test_losses_of_the_carrier_are_repaired(a: int, b: int, home_a: int, home_b:
 
 
 def test_a_document_on_its_way_arrives_although_its_receiver_moves_to_another_instance() -> None:
-    several = pair(1, 2, 1, 1)
+    several = logged_in(1, 2, 1, 1)
     several.carrier.lose = lambda message: isinstance(message, Passed) and isinstance(message.frame, Data)
     several.a.send(b"x")
     several.settle()
@@ -92,7 +92,7 @@ def test_a_document_on_its_way_arrives_although_its_receiver_moves_to_another_in
 
 
 def test_a_killed_instance_is_noticed_at_the_next_message_to_it() -> None:
-    several = pair(1, 2, 1, 1)
+    several = logged_in(1, 2, 1, 1)
     killed = several.instances[1]
     several.places.pop(several.b)  # no instance knows of the end of B's session
     killed.kill()
@@ -104,7 +104,7 @@ def test_a_killed_instance_is_noticed_at_the_next_message_to_it() -> None:
 
 
 def test_a_silent_instance_counts_as_gone() -> None:
-    several = pair(1, 2, 1, 1)
+    several = logged_in(1, 2, 1, 1)
     several.later(ALIVE_S)
     several.places.pop(several.b)
     several.instances[1].kill()
@@ -113,7 +113,7 @@ def test_a_silent_instance_counts_as_gone() -> None:
 
 
 def test_while_no_instance_serves_a_home_no_document_is_lost_or_confirmed() -> None:
-    several = pair(1, 1, 1, 2)
+    several = logged_in(1, 1, 1, 2)
     home = several.instances[1]
     home.kill()
     several.a.send(b"x")
@@ -128,7 +128,7 @@ def test_while_no_instance_serves_a_home_no_document_is_lost_or_confirmed() -> N
 
 
 def test_a_copy_in_a_store_that_was_taken_over_is_delivered_and_deleted() -> None:
-    several = pair(1, 1, 1, 2)
+    several = logged_in(1, 1, 1, 2)
     several.cut(several.b)
     several.settle()
     several.a.send(b"x", ack2=False)
@@ -144,7 +144,7 @@ def test_a_copy_in_a_store_that_was_taken_over_is_delivered_and_deleted() -> Non
 
 
 def test_a_document_does_not_end_while_no_instance_serves_the_store_that_holds_it() -> None:
-    several = pair(1, 1, 1, 2)
+    several = logged_in(1, 1, 1, 2)
     several.cut(several.b)
     several.settle()
     several.a.send(b"x")
@@ -161,7 +161,7 @@ def test_a_document_does_not_end_while_no_instance_serves_the_store_that_holds_i
 
 
 def test_one_of_two_sessions_of_one_node_ends() -> None:
-    several = pair(1, 2, 1, 1)
+    several = logged_in(1, 2, 1, 1)
     first, second = several.instances
     several.later(1)
     several.carrier.lose = lambda message: isinstance(message, Came)
@@ -193,7 +193,7 @@ def test_an_instance_requests_missed_reports() -> None:
 
 
 def test_a_delayed_report_of_an_ended_session_does_not_replace_the_present_one() -> None:
-    several = pair(1, 2, 1, 1)
+    several = logged_in(1, 2, 1, 1)
     fronts = several.instances[0].others.fronts
     life = several.instances[1].life
     (earlier,) = (came for came in several.carrier.passed if isinstance(came, Came) and came.node == "1.56001")
@@ -205,8 +205,8 @@ def test_a_delayed_report_of_an_ended_session_does_not_replace_the_present_one()
     assert fronts.link(life, "1.56001", earlier.session + 1) is not None
 
 
-def test_a_session_elsewhere_takes_no_more_documents_than_its_front_reported() -> None:
-    several = pair(1, 2, 1, 1)
+def test_a_session_elsewhere_gets_no_more_documents_than_its_front_reported_room_for() -> None:
+    several = logged_in(1, 2, 1, 1)
     assert several.b.down is not None
     several.b.down.room = 3
     several.instances[1].hub.send_waiting(several.b.down)
@@ -224,8 +224,8 @@ def test_a_session_elsewhere_takes_no_more_documents_than_its_front_reported() -
     assert several.instances[0].held == 3  # two were sent
 
 
-def test_a_lost_report_of_room_does_not_stop_a_store() -> None:
-    several = pair(1, 2, 1, 1)
+def test_documents_leave_the_store_although_a_report_of_room_was_lost() -> None:
+    several = logged_in(1, 2, 1, 1)
     assert several.b.down is not None
     several.b.down.room = 0
     several.a.send(b"first")  # the room was reported when the session began
@@ -244,7 +244,7 @@ def test_a_lost_report_of_room_does_not_stop_a_store() -> None:
 
 
 def test_a_document_waits_while_the_carrier_is_away() -> None:
-    several = pair(1, 2, 1, 1)
+    several = logged_in(1, 2, 1, 1)
     for instance in several.instances:
         instance.others.note_cut()
     several.carrier.lose = lambda message: True
@@ -259,8 +259,8 @@ def test_a_document_waits_while_the_carrier_is_away() -> None:
     assert several.is_clean()
 
 
-def test_an_instance_reports_frames_for_a_node_without_a_session() -> None:
-    several = pair(1, 2, 1, 1)
+def test_an_instance_without_the_session_says_so_to_the_sender_of_frames_for_it() -> None:
+    several = logged_in(1, 2, 1, 1)
     several.carrier.lose = lambda message: True
     several.cut(several.b)
     several.settle()
@@ -273,7 +273,7 @@ def test_an_instance_reports_frames_for_a_node_without_a_session() -> None:
 
 
 def test_changed_certificates_are_reported_and_a_new_instance_asks_for_the_sessions() -> None:
-    several = pair(1, 2, 1, 1)
+    several = logged_in(1, 2, 1, 1)
     second = several.instances[1]
     second.hub.keep_certificates(several.b.address, ("pem",))
     several.settle()
@@ -288,7 +288,7 @@ def test_changed_certificates_are_reported_and_a_new_instance_asks_for_the_sessi
 
 
 def test_a_report_without_a_change_of_named_users_is_not_carried() -> None:
-    several = pair(1, 2, 1, 1)
+    several = logged_in(1, 2, 1, 1)
     node = several.b.address
     several.directory.group_members[f"4.{node.id}"] = [f"{node}/desk", f"{node}/zed"]
     for instance in several.instances:
@@ -308,7 +308,7 @@ def test_a_report_without_a_change_of_named_users_is_not_carried() -> None:
 
 
 def test_documents_for_a_node_whose_home_is_here_are_not_carried() -> None:
-    several = pair(1, 1, 1, 1)
+    several = logged_in(1, 1, 1, 1)
     several.a.send(b"x")
     several.later(3)
     assert several.b.app.payloads == [b"x"]

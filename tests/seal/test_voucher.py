@@ -1,4 +1,4 @@
-"""Vouchers of older keys under a certificate."""
+"""Vouchers: signatures by a node's older keys, appended to its newer certificate."""
 
 import re
 

@@ -41,7 +41,7 @@ class Timeline:
 
 
 class SimClock:
-    """The clock of one start of a process. Its monotonic time starts at a random number; its wall clock may jump."""
+    """The clock of a process, until it ends. Its monotonic time starts at a random number; its wall clock may jump."""
 
     def __init__(self, timeline: Timeline, chance: Random, skew_s: float) -> None:
         self._timeline = timeline

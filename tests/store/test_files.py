@@ -1,4 +1,4 @@
-"""A new file has its mode from the start, a new folder is closed, and a failed write leaves the old content."""
+"""A new file has its mode, a new folder is open to its owner only, and a failed write leaves the old content."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from semq.store.files import write_safely
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o644])
-def test_a_file_has_its_mode_from_the_start(tmp_path: Path, mode: int) -> None:
+def test_a_file_has_its_mode_despite_the_umask_and_a_file_left_by_a_crash(tmp_path: Path, mode: int) -> None:
     before = os.umask(0)
     try:
         (tmp_path / ".file.new").write_text("left by a crash, readable for all")

@@ -27,10 +27,13 @@ from semq.umx_t.records import (
 )
 from tests.umx_t.samples.strategies import inquiries, presences, receipts
 
+RECEIPTS = (Function.RECEIPTS, Primitive.INDICATION)
+REACKS = (Function.RECEIPTS, Primitive.RESPONSE)
+INQUIRIES = (Function.INQUIRIES, Primitive.REQUEST)
 KINDS = [
-    (Function.RECEIPTS, Primitive.INDICATION),
-    (Function.RECEIPTS, Primitive.RESPONSE),
-    (Function.INQUIRIES, Primitive.REQUEST),
+    RECEIPTS,
+    REACKS,
+    INQUIRIES,
     (Function.INQUIRIES, Primitive.CONFIRMATION),
     (Function.PRESENCE, Primitive.INDICATION),
     (Function.DATAGRAMS, Primitive.INDICATION),
@@ -64,23 +67,23 @@ def test_presence_is_decoded_as_it_was_encoded(sent: list[Presence]) -> None:
         {"id": "00" * 8, "sent": -1},
     ],
 )
-def test_channels_with_invalid_values_are_refused(record: dict[str, Any]) -> None:
+def test_datagram_channels_with_invalid_values_are_refused(record: dict[str, Any]) -> None:
     with pytest.raises(BadRecord):
         decode_records(Function.DATAGRAMS, Primitive.INDICATION, msgspec.json.encode([record]))
 
 
-def test_a_channel_is_decoded_as_it_was_encoded() -> None:
+def test_a_datagram_channel_is_decoded_as_it_was_encoded() -> None:
     sent = [ChannelRecord(id="0f" * 8, secret="ab" * 32, host="hub.example", port=5671)]
     assert decode_records(Function.DATAGRAMS, Primitive.INDICATION, encode_records(sent)) == sent
 
 
 def test_defaults_are_left_out_and_come_back() -> None:
     assert encode_records([Receipt(ident="1.a.1.1.1.1")]) == b'[{"ident":"1.a.1.1.1.1"}]'
-    assert decode_records(*KINDS[0], b"[{}]") == [Receipt()]
+    assert decode_records(*RECEIPTS, b"[{}]") == [Receipt()]
 
 
 def test_fields_of_a_newer_version_are_tolerated() -> None:
-    assert decode_records(*KINDS[2], b'[{"ref_id":7,"colour":{"deep":[1,2,{}]}}]') == [Inquiry(ref_id=7)]
+    assert decode_records(*INQUIRIES, b'[{"ref_id":7,"colour":{"deep":[1,2,{}]}}]') == [Inquiry(ref_id=7)]
 
 
 @pytest.mark.parametrize("function", Function)
@@ -144,20 +147,20 @@ def test_hostile_inquiries_are_refused(fields: bytes) -> None:
 
 def test_too_many_records_are_refused() -> None:
     largest = b"[" + b"{}," * (RECORDS_MAX - 1) + b"{}]"
-    assert len(decode_records(*KINDS[0], largest)) == RECORDS_MAX
+    assert len(decode_records(*RECEIPTS, largest)) == RECORDS_MAX
     with pytest.raises(PacketTooLarge) as refusal:
-        decode_records(*KINDS[0], b"[{}," + largest[1:])
+        decode_records(*RECEIPTS, b"[{}," + largest[1:])
     assert refusal.value.facts == {"count": RECORDS_MAX + 1, "allowed": RECORDS_MAX}
 
 
 def test_braces_in_texts_do_not_count_as_records() -> None:
     reason = ("SEMQ-1214", "{" * 10)
     sent = [Receipt(reason=reason)] * (RECORDS_MAX - 1)
-    assert decode_records(*KINDS[0], encode_records(sent)) == sent
+    assert decode_records(*RECEIPTS, encode_records(sent)) == sent
     with pytest.raises(PacketTooLarge):
-        decode_records(*KINDS[0], encode_records([*sent, *sent]))
+        decode_records(*RECEIPTS, encode_records([*sent, *sent]))
     with pytest.raises(BadRecord, match="cannot be read"):
-        decode_records(*KINDS[0], encode_records(sent)[:-1])
+        decode_records(*RECEIPTS, encode_records(sent)[:-1])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -170,13 +173,13 @@ def test_a_packet_is_refused_for_its_size_before_it_is_decoded(kind: tuple[Funct
 def test_too_many_floors_are_refused() -> None:
     half: dict[str, tuple[int, int | None]] = {f"{n:x}": (0, None) for n in range(FLOORS_MAX // 2)}
     largest = [Receipt(floors=half), Receipt(floors=half)]
-    assert decode_records(*KINDS[1], encode_records(largest)) == largest
+    assert decode_records(*REACKS, encode_records(largest)) == largest
     with pytest.raises(PacketTooLarge):
-        decode_records(*KINDS[1], encode_records([*largest, Receipt(floors={"1": (0, None)})]))
+        decode_records(*REACKS, encode_records([*largest, Receipt(floors={"1": (0, None)})]))
 
 
 def test_the_largest_packets_of_honest_nodes_are_accepted() -> None:
-    """500 records with the longest names, numbers and reasons that a node of any version writes."""
+    """500 receipts or inquiries with the longest names, numbers and reasons that a node of any version writes."""
     ident = "1." + "n" * 64 + ".999999999.999999999." + "7" * 16 + "." + "9" * 19
     largest, reason = 2**63 - 1, ("SEMQ-1214", "\N{CJK UNIFIED IDEOGRAPH-62D2}" * 500)
     names: dict[str, Any] = {"src_semq_id": 999_999_999, "src_semq_db_id": 999_999_999, "src_ref_id": largest,

@@ -18,7 +18,7 @@ class ReceivedRequest:
     body: bytes
 
 
-Answer = Callable[[ReceivedRequest], tuple[int, dict[str, str]]]  #: returns status and headers; may wait before
+AnswerFunction = Callable[[ReceivedRequest], tuple[int, dict[str, str]]]  #: returns status and headers; may wait first
 
 
 @dataclass
@@ -26,7 +26,7 @@ class Hook:
     """The received requests, and the function that answers them."""
 
     port: int = 0
-    answer: Answer = lambda request: (204, {})
+    answer: AnswerFunction = lambda request: (204, {})
     received: list[ReceivedRequest] = field(default_factory=list)
 
     @property

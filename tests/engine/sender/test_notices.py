@@ -1,4 +1,4 @@
-"""The notice that is stored with the end of a manifest."""
+"""The notice to a receiver that a document in pieces was given up, stored in the commit that ends the manifest."""
 
 from dataclasses import replace
 
@@ -40,6 +40,6 @@ def test_the_notice_names_document_and_receiver(outcome: Outcome) -> None:
         *(replace(ROW, reason=(code, "")) for code in REFUSALS),
     ],
 )
-def test_other_documents_and_ends_have_no_notice(row: Outbound) -> None:
+def test_only_the_manifest_of_a_document_given_up_has_a_notice(row: Outbound) -> None:
     """After LOST and UNKNOWN a copy may still be recorded; after a code in REFUSALS the document is sent again."""
     assert notice_due(row) is None

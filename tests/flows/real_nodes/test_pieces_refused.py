@@ -85,12 +85,12 @@ async def test_a_piece_for_an_old_key_is_sent_again_for_the_present_one(inproces
     hub = await inprocess.hub()
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port)
     await linked(a, b)
-    b.engine.receiver.secrecy = with_old_key = FailingSecrecy(b.engine.receiver.secrecy, KeyUnknown(), 3)
+    b.engine.receiver.secrecy = without_key = FailingSecrecy(b.engine.receiver.secrecy, KeyUnknown(), 3)
     assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1")
     consumer = await KeepingConsumer.on(inprocess, b)
     delivered = await consumer.next()
     assert bytes(delivered.body) == body_of(SIZE)
-    assert not with_old_key.failures_left
+    assert not without_key.failures_left
     consumer.channel.ack(delivered.delivery_tag)
     await until(lambda: is_clean(a) and is_clean(b))
 

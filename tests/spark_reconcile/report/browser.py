@@ -1,4 +1,4 @@
-"""The layout of a page in a headless browser: content beyond the edge, content that scrolls sideways, cut pictures.
+"""The layout of a page in a headless browser: content beyond the edge, cut texts, sizes of bars and texts.
 
 The page is put into frames with the widths of screens, with all its folds open.
 """
@@ -41,7 +41,7 @@ return {
   bars: [...page.querySelectorAll("figure ul")].filter(isVisible).length,
   bar_heights: [...page.querySelectorAll("figure ul i")].filter(isVisible)
     .map(bar => bar.getBoundingClientRect().height),
-  letters: Math.min(99, ...texts.map(([picture, text]) => text.getBoundingClientRect().height)),
+  text_height_min: Math.min(99, ...texts.map(([picture, text]) => text.getBoundingClientRect().height)),
 };
 };
 const frames = [...document.querySelectorAll("iframe")];
@@ -50,7 +50,7 @@ document.querySelector("pre").textContent =
 """
 
 
-def laid_out(page: str, widths: Iterable[int], folder: Path) -> dict[int, dict[str, Any]]:
+def measure_layout(page: str, widths: Iterable[int], folder: Path) -> dict[int, dict[str, Any]]:
     """Return the measurements of a page on screens with these widths in pixels, by width."""
     assert browsers.PROGRAM, "there is no browser on this machine"
     source = html.escape(page)
