@@ -325,8 +325,11 @@ def exit_code_of(error: SemqError) -> int:
 
 def outcome_of(error: SemqError) -> str:
     """Return the word for the outcome of a command that ended with this error."""
-    words = {SourcesMissing: "sources_missing", BeingRun: "being_run", BadExtract: "refused"}
-    return next((word for kind, word in words.items() if isinstance(error, kind)), "failed")
+    if isinstance(error, SourcesMissing):
+        return "sources_missing"
+    if isinstance(error, BeingRun):
+        return "being_run"
+    return "refused" if isinstance(error, BadExtract) else "failed"
 
 
 def _settings(arguments: Arguments) -> ReconcileSettings:

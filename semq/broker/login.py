@@ -10,7 +10,7 @@ from typing import Any
 
 from semq.amqp import events as e
 from semq.amqp import sasl
-from semq.amqp.errors import AmqpError
+from semq.amqp.errors import AmqpError, InternalError
 from semq.amqp.sasl import Credentials
 from semq.broker import refusals
 from semq.broker.ports import LoginSession
@@ -34,7 +34,9 @@ class Login:
         except AmqpError as error:
             self._refuse(error.at(10, 11))
             return
-        self._session.server.authenticate(self._session.link.peer, event.mechanism, credentials, self._finish)
+        self._session.server.authenticate(
+            self._session.link.peer, event.mechanism, credentials, self._finish, self._fail
+        )
 
     def _finish(self, user: str | None) -> None:
         session = self._session
@@ -50,6 +52,12 @@ class Login:
             session.machine.accept_login()
         session.request_write()
 
+    def _fail(self) -> None:
+        if not self._session.is_ending:
+            self._refuse(
+                InternalError("the login could not be checked; the log of the server has the reason").at(10, 11)
+            )
+
     def resume(self, event: e.LoginOffered, credentials: Credentials, vhost: str) -> None:
         """Check the credentials of a connection to a ``shared_port``, then process connection.open for ``vhost``."""
         session = self._session
@@ -64,7 +72,7 @@ class Login:
                 session.user = user
                 self.process_open(e.OpenRequested(vhost))
 
-        session.server.authenticate(session.link.peer, event.mechanism, credentials, finish)
+        session.server.authenticate(session.link.peer, event.mechanism, credentials, finish, self._fail)
 
     def process_open(self, event: e.OpenRequested) -> None:
         """Process connection.open: the virtual host must exist, and the user must have permissions in it."""

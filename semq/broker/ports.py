@@ -25,7 +25,12 @@ class LoginServer(Protocol):
     def vhosts(self) -> Mapping[str, VirtualHost]: ...
 
     def authenticate(
-        self, peer: PeerInfo, mechanism: str, credentials: Credentials, answer: Callable[[str | None], None]
+        self,
+        peer: PeerInfo,
+        mechanism: str,
+        credentials: Credentials,
+        answer: Callable[[str | None], None],
+        fail: Callable[[], None],
     ) -> None: ...
 
 

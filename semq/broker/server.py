@@ -224,22 +224,35 @@ class AmqpServer:
     # For sessions.
 
     def authenticate(
-        self, peer: PeerInfo, mechanism: str, credentials: Credentials, answer: Callable[[str | None], None]
+        self,
+        peer: PeerInfo,
+        mechanism: str,
+        credentials: Credentials,
+        answer: Callable[[str | None], None],
+        fail: Callable[[], None],
     ) -> None:
-        """Authenticate the user of a connection; in a later turn, ``answer`` gets the name, or None for a refusal."""
+        """Authenticate the user of a connection; in a later turn, ``answer`` gets the name, or None for a refusal.
+        ``fail`` is called instead if this is impossible now.
+        """
 
         async def decide() -> None:
             try:
                 user = await self.authenticator.authenticate(mechanism, credentials, peer)
             except Exception:
-                log.exception("the authenticator failed; the login is refused")
-                user = None
+                log.exception("a login could not be checked")
+                fail()
+                return
             self.counters.logins_refused += user is None
             answer(user)
 
         task = asyncio.get_running_loop().create_task(decide())
         self._logins.add(task)
-        task.add_done_callback(self._logins.discard)
+        task.add_done_callback(self._login_done)
+
+    def _login_done(self, task: "asyncio.Task[None]") -> None:
+        self._logins.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("a login ended with an unexpected error", exc_info=task.exception())
 
     def forget(self, session: BrokerSession) -> None:
         self.sessions.pop(session, None)

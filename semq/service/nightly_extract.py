@@ -89,7 +89,8 @@ class Nightly:
             env=dict(os.environ) | dict(self._environment()),
         )  # fmt: skip
         if self._is_stopping:  # `stop` was called while the process was being started
-            process.terminate()
+            with suppress(ProcessLookupError):
+                process.terminate()
         _, output = await process.communicate()
         lines = output.decode("utf-8", "replace").strip().splitlines()
         status = await process.wait()

@@ -4,6 +4,7 @@ Rows on which messages depend are changed by ``postgres.writer``.
 """
 
 import asyncio
+import os
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -17,8 +18,9 @@ from semq.store.postgres.connections import OwnReaders, Readers
 from semq.store.postgres.errors import StoreUnavailable
 
 CONNECT_S = 10
-# A process that is suspended in a transaction keeps no locks: the server ends the session, before the lease expires.
-SUSPENDED_S = 10
+# The server ends a session that waits in a transaction for its process: a suspended process must not keep locks. The
+# time is shorter than the validity of a lease.
+ENDED_IF_SUSPENDED = "-c idle_in_transaction_session_timeout=10s"
 CLOSE_S = 10.0  # time that ``close`` waits for queries in progress
 # A server that disappears without closing the connection is noticed after about 15 seconds.
 KEEPALIVE: dict[str, Any] = {
@@ -40,6 +42,16 @@ def is_unavailable(error: Exception) -> bool:
     """Return whether a query failed because the server cannot be reached, or has ended a suspended session."""
     cause = getattr(error, "orig", None) or error
     return isinstance(error, UNAVAILABLE) or isinstance(cause, psycopg.errors.IdleInTransactionSessionTimeout)
+
+
+def connection_parameters(url: str, name: str, *options: str) -> dict[str, Any]:
+    """Return the parameters of a connection for psycopg: those of ``url``, KEEPALIVE and the name of the session.
+
+    ``options``: settings as ``-c NAME=VALUE``, besides those of the URL, else of the environment variable PGOPTIONS.
+    """
+    given = conninfo_to_dict(url)
+    first = str(given.get("options") or os.environ.get("PGOPTIONS", ""))
+    return {**KEEPALIVE, **given, "options": " ".join((first, *options)), "application_name": name}
 
 
 class Reader:
@@ -86,7 +98,4 @@ class Reader:
             ended.exception()  # retrieved, because the caller may not be waiting any more
 
     def _connect(self, *options: str) -> psycopg.Connection[Any]:
-        given = conninfo_to_dict(self._url())
-        suspended = f"-c idle_in_transaction_session_timeout={SUSPENDED_S}s"
-        given["options"] = " ".join((str(given.get("options") or ""), suspended, *options))
-        return psycopg.connect(**{**KEEPALIVE, **given, "application_name": "semq-reader"})
+        return psycopg.connect(**connection_parameters(self._url(), "semq-reader", ENDED_IF_SUSPENDED, *options))

@@ -11,7 +11,7 @@ from platform_node.node import HubNode
 from semq.app import Client
 from semq.clock import SystemClock
 from semq.config.reach import url_of
-from semq.errors import BadInput
+from semq.errors import BadInput, Unavailable
 from semq.pki.authority import new_request
 from semq.pki.errors import KeyRevoked, WrongName
 from semq.pki.keys import key_id
@@ -19,6 +19,7 @@ from semq.pki.slots import KeyRing
 from semq.pki.tls import server_context
 from semq.pki.trust import TrustStore
 from semq.service.credentials.identity import ring_of
+from semq.store.postgres.errors import StoreUnavailable
 from semq.transport.errors import DialFailed
 from semq.umx_t.address import Address
 from tests.pki.people import ring, trust
@@ -56,6 +57,24 @@ async def test_an_enrolment_that_was_interrupted_is_continued(inprocess: InProce
     certificate = await enrol(keys, address, answer["fingerprint"], answer["token"], CLOCK)
     assert keys.identity().certificate == certificate
     assert [issued.serial for issued in await hub.registry.certificates()] == [certificate.serial_text]
+
+
+async def test_a_token_serves_again_if_the_hub_could_not_check_the_login(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = await inprocess.secure_hub()
+    operator = await inprocess.client(hub)
+    keys, address = KeyRing(inprocess.folder / "a", Address(1, "10008")), HubAddress("127.0.0.1", hub.port)
+    answer = (await ask(operator, "nodes.token", {"node": "10008"}))["result"]
+
+    async def fail(*_: object) -> str | None:
+        raise StoreUnavailable
+
+    with monkeypatch.context() as away:
+        away.setattr(hub.server.authenticator, "authenticate", fail)
+        with pytest.raises(Unavailable, match="could not check the login"):
+            await enrol(keys, address, answer["fingerprint"], answer["token"], CLOCK)
+    await enrol(keys, address, answer["fingerprint"], answer["token"], CLOCK)
 
 
 async def test_a_renewal_that_was_interrupted_is_continued(inprocess: InProcess) -> None:

@@ -18,7 +18,7 @@ from semq.store.reader import Reader
 async def test_a_process_that_is_suspended_in_a_transaction_keeps_no_locks(
     database: str, monkeypatch: pytest.MonkeyPatch, through: str
 ) -> None:
-    monkeypatch.setattr(reader, "SUSPENDED_S", 0.2)
+    monkeypatch.setattr(reader, "ENDED_IF_SUSPENDED", "-c idle_in_transaction_session_timeout=0.2s")
     resumed = threading.Event()
 
     def suspended(connection: Connection) -> None:

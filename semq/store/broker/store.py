@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import psycopg
-from sqlalchemy import Connection, Table, delete, exists, select
+from sqlalchemy import Connection, Table, exists, select
 
 from semq.errors import SemqError
 from semq.store import tables
@@ -34,9 +34,16 @@ T = TypeVar("T")
 
 CHUNK = "SELECT data FROM broker_body WHERE body_id = %s AND index = %s"
 MESSAGES = "SELECT * FROM broker_message WHERE queue_id = %s AND position = ANY(%s) ORDER BY position"
-# Messages of deleted queues
-ORPHANS = "DELETE FROM broker_message m WHERE NOT EXISTS (SELECT FROM broker_queue q WHERE q.queue_id = m.queue_id)"
-REMOVE_END_NOTE = "UPDATE semq_meta new SET broker_ended = false FROM semq_meta old RETURNING old.broker_ended"
+# Queues that are deleted, but still have messages
+DELETED_QUEUES = """
+    SELECT DISTINCT queue_id FROM broker_message m
+    WHERE NOT EXISTS (SELECT FROM broker_queue q WHERE q.queue_id = m.queue_id)"""
+DELETE_MESSAGES, DELETE_CHUNKS = (
+    f"DELETE FROM {table} WHERE ctid = ANY(ARRAY(SELECT ctid FROM {table} WHERE {key} = ANY(%s) LIMIT %s))"
+    for table, key in (("broker_message", "queue_id"), ("broker_body", "body_id"))
+)
+DELETED_AT_ONCE = 2_000  # rows, so that the transaction is short
+REMOVE_END_NOTE = "UPDATE semq_meta SET broker_ended = false WHERE broker_ended"
 # The content header has the body size after class and weight (AMQP 0-9-1, 4.2.6.1).
 PLACES_AND_SIZES = """
     SELECT queue_id, position, priority, body_id, ('x' || encode(substr(header, 5, 8), 'hex'))::bit(64)::bigint
@@ -115,8 +122,13 @@ class PostgresMessageStore:
         task.add_done_callback(self._reading.discard)
 
     async def load(self) -> StoredState:
-        is_after_orderly_end = await self._store.execute_as_owner(clean_up)
-        return await self._store.execute(load, is_after_orderly_end)
+        queues, bodies = await self._store.execute(find_unneeded)
+        for statement, keys in (DELETE_MESSAGES, queues), (DELETE_CHUNKS, bodies):
+            while keys and await self._store.execute_as_owner(delete_some, statement, keys) == DELETED_AT_ONCE:
+                pass
+        state = await self._store.execute(load)
+        await self._store.execute_as_owner(remove_end_note)
+        return state
 
     async def knows(self, vhost: str) -> bool:
         return await self._store.execute(knows, vhost)
@@ -162,28 +174,38 @@ def knows(connection: Connection, vhost: str) -> bool:
     return any(connection.scalar(select(exists().where(table.c.vhost == vhost))) for table in tables_with_vhost)
 
 
-def clean_up(connection: Connection) -> bool:
-    """Delete messages whose queue does not exist, and bodies to which no message refers. Remove the note of an orderly
-    end, and return whether there was one.
+def find_unneeded(connection: Connection) -> tuple[list[int], list[int]]:
+    """Return the deleted queues that still have messages, and the bodies to which no message of a queue refers.
 
-    Only the owner may do this: a body is stored before the message that refers to it.
+    Only the owner may delete these bodies: a body is stored before the message that refers to it.
     """
-    driver, message, body = _driver(connection), tables.broker_message, tables.broker_body
-    ended = driver.execute(REMOVE_END_NOTE).fetchone()
-    driver.execute(ORPHANS)
+    message, body = tables.broker_message.c, tables.broker_body.c
+    queues = [queue_id for (queue_id,) in _driver(connection).execute(DELETED_QUEUES)]
     # Messages with large bodies are rare, and only messages refer to bodies.
-    used = select(message.c.body_id).where(message.c.body_id != 0)
-    connection.execute(delete(body).where(body.c.body_id.not_in(used)))
-    return ended is not None and ended[0]
+    used = select(message.body_id).where(message.body_id != 0, message.queue_id.not_in(queues))
+    return queues, list(connection.execute(select(body.body_id).where(body.body_id.not_in(used)).distinct()).scalars())
 
 
-def load(connection: Connection, is_after_orderly_end: bool) -> StoredState:
+def delete_some(connection: Connection, statement: str, keys: list[int]) -> int:
+    """Delete up to ``DELETED_AT_ONCE`` rows with these keys; return their number."""
+    return _driver(connection).execute(statement.encode(), (keys, DELETED_AT_ONCE)).rowcount
+
+
+def remove_end_note(connection: Connection) -> None:
+    """Remove the note of an orderly end."""
+    _driver(connection).execute(REMOVE_END_NOTE)
+
+
+def load(connection: Connection) -> StoredState:
     """Return the stored state."""
-    body = tables.broker_body
+    body, meta = tables.broker_body, tables.semq_meta.c
     with connection.begin():
         driver = _driver(connection)
         highest = connection.execute(select(body.c.body_id).order_by(body.c.body_id.desc()).limit(1)).scalar()
-        meta = connection.execute(select(tables.semq_meta.c.next_queue_id)).scalar()
+        next_queue_id, ended = connection.execute(select(meta.next_queue_id, meta.broker_ended)).one_or_none() or (
+            1,
+            False,
+        )
         backlogs, eager = _divide_messages(driver)
         return StoredState(
             exchanges=_all(connection, tables.broker_exchange, DeclareExchange),
@@ -191,9 +213,9 @@ def load(connection: Connection, is_after_orderly_end: bool) -> StoredState:
             bindings=_all(connection, tables.broker_binding, lambda identity, *values: Bind(*values)),
             messages=[AddMessage(*row) for row in driver.execute(EAGER, eager, binary=True)],
             backlogs=backlogs,
-            ended=is_after_orderly_end,
+            ended=ended,
             handed_out=dict(_all(connection, tables.broker_handed_out, lambda *row: row)),
-            next_queue_id=meta or 1,
+            next_queue_id=next_queue_id,
             next_body_id=(highest or 0) + 1,
         )
 

@@ -91,18 +91,18 @@ async def newest(connection: psycopg.AsyncConnection[Any]) -> ChainLink | None:
 
 
 async def adopt(connection: psycopg.AsyncConnection[Any], store_uuid: str) -> ChainLink | None:
-    """Make the chain of a ledger that an older version wrote; return the end, or None if there are no lines."""
+    """Make the chain of a ledger that an older version wrote, in the caller's transaction; return the end, or None if
+    there are no lines."""
     head: ChainLink | None = None
     links: dict[tuple[str, int], ChainLink] = {}
-    async with connection.transaction():
-        async with connection.cursor() as cursor, cursor.copy(ALL_LINES) as copy:
-            async for block in copy:
-                for line in _line(bytes(block)):
-                    for link in changed_links(store_uuid, head, [line]):
-                        head = links[link.day, link.place] = link
-        for link in links.values():
-            values = (link.day, link.place, link.first, link.last, link.count, link.before, link.hash)
-            await connection.execute(INSERT_LINK, values)
+    async with connection.cursor() as cursor, cursor.copy(ALL_LINES) as copy:
+        async for block in copy:
+            for line in _line(bytes(block)):
+                for link in changed_links(store_uuid, head, [line]):
+                    head = links[link.day, link.place] = link
+    for link in links.values():
+        values = (link.day, link.place, link.first, link.last, link.count, link.before, link.hash)
+        await connection.execute(INSERT_LINK, values)
     return head
 
 

@@ -30,10 +30,15 @@ def verify_settings(connection: psycopg.Connection[Any]) -> None:
     verify_row(connection.info.server_version, connection.execute(SETTINGS.encode()).fetchone())
 
 
+def refuse_old_server(version: int) -> None:
+    """Raise ServerTooOld for a version below ``MIN_SERVER_VERSION``."""
+    if version < MIN_SERVER_VERSION:
+        raise ServerTooOld(version=version)
+
+
 def verify_row(server_version: int, found: Sequence[str | None] | None) -> None:
     """Refuse the server as ``verify_settings`` does, by the row that ``SETTINGS`` returns."""
-    if server_version < MIN_SERVER_VERSION:
-        raise ServerTooOld(version=server_version)
+    refuse_old_server(server_version)
     wrong: dict[str, Any] = {
         name: value
         for (name, allowed), value in zip(REQUIRED.items(), found or (), strict=True)

@@ -23,6 +23,7 @@ from typing import Any
 import psycopg
 
 from semq.store.postgres import ledger_partitions
+from semq.store.reader import ENDED_IF_SUSPENDED, connection_parameters
 from semq.umx_t.status import Direction
 
 BATCH = 5000  # rows
@@ -129,7 +130,8 @@ async def tidy(url: str, today: date, keep: Keep = Keep()) -> Mapping[str, int]:
         "audit_days": keep.audit_days,
         "ledger_days": FOR_EVER_DAYS if keep.ledger_days is None else keep.ledger_days,
     }
-    async with await psycopg.AsyncConnection.connect(url, autocommit=True, application_name="semq-tidy") as connection:
+    parameters = connection_parameters(url, "semq-tidy", ENDED_IF_SUSPENDED)
+    async with await psycopg.AsyncConnection.connect(**parameters, autocommit=True) as connection:
         deleted = {name: await _in_batches(connection, statement, values) for name, statement in FORGET.items()}
         deleted["audit"] = await _forget_audit(connection, values)
         deleted["order_keys"] = await _forget_keys(connection)

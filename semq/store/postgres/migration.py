@@ -15,6 +15,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
 import migrations
+from semq.store.postgres.durability import refuse_old_server
 from semq.store.postgres.errors import SchemaBusy, StoreUnavailable
 from semq.store.postgres.schema_version import VERSION_TABLE, head, refuse_newer
 from semq.store.reader import is_unavailable
@@ -41,9 +42,12 @@ def upgrade(url: str) -> str:
 
     Only one process upgrades at a time. Revisions that were applied before an error stay.
 
-    Raises SchemaTooNew, SchemaBusy if the tables are in use, and StoreUnavailable.
+    Raises ServerTooOld, SchemaTooNew, SchemaBusy if the tables are in use, and StoreUnavailable.
     """
     with _connected(url) as connection:
+        driver = connection.connection.driver_connection
+        assert driver is not None
+        refuse_old_server(driver.info.server_version)
         with connection.begin():
             for limit in ("idle_session_timeout", "idle_in_transaction_session_timeout"):
                 connection.execute(text(f"SET {limit} = '{SUSPENDED_S}s'"))

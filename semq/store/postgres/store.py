@@ -17,7 +17,6 @@ from itertools import count
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
@@ -31,7 +30,7 @@ from semq.store.postgres.chain import Chain, adopt, ends_before, newest
 from semq.store.postgres.changes import nothing_stored
 from semq.store.postgres.connections import NeverRests, Readers, Rest
 from semq.store.postgres.durability import SETTINGS, verify_row
-from semq.store.postgres.errors import StoreUnavailable
+from semq.store.postgres.errors import StoreFenced, StoreUnavailable
 from semq.store.postgres.lease import Lease
 from semq.store.postgres.locked_bodies import Locking, verify_master_key
 from semq.store.postgres.owner import Owner
@@ -40,7 +39,7 @@ from semq.store.postgres.recovery import recover
 from semq.store.postgres.schema_version import check_on, revision_of
 from semq.store.postgres.statements import STATEMENTS
 from semq.store.postgres.writer import OnLines, Writer, WriterCounters
-from semq.store.reader import KEEPALIVE, Reader
+from semq.store.reader import Reader, connection_parameters
 from semq.store.unit import Recovered, Unit
 from semq.store.work import Work
 
@@ -191,7 +190,8 @@ class PostgresStore:
     ) -> T:
         """Do what ``execute`` does, in one transaction in which no other process can take the store over.
 
-        Raises StoreUnavailable, also if the store is not open, and StoreFenced if another process owns it.
+        The query must be short: until it ends, the lease cannot be renewed. Raises StoreUnavailable, also if the store
+        is not open, and StoreFenced if another process owns it.
         """
         lease_ = self._lease
         if lease_ is None:
@@ -202,7 +202,12 @@ class PostgresStore:
                 lease.lock(connection, lease_)
                 return query(connection, *args, **kwargs)
 
-        return await self.execute(run)
+        try:
+            return await self.execute(run)
+        except StoreFenced as error:
+            if self._lease is not lease_:
+                raise StoreUnavailable("This process has opened the store again meanwhile.") from error
+            raise
 
     def note_missing_commits(self, reason: str) -> None:
         """Note, once for each ``start``, that earlier commits are missing, for instance after a failover.
@@ -239,7 +244,9 @@ class PostgresStore:
         assert self._lease is not None
         head = await newest(connection)
         if head is None and recovered.boot > 1:
-            head = await adopt(connection, recovered.store_uuid)
+            async with connection.transaction():
+                await lease.keep(connection, self._lease)  # so that a takeover ends this session if it is suspended
+                head = await adopt(connection, recovered.store_uuid)
         former, self.chain = self.chain.head, Chain(recovered.store_uuid, head)
         self._has_gone_back = False
         if ends_before(head, former):
@@ -393,11 +400,8 @@ class PostgresStore:
         return [] if ahead is None else ahead.end()
 
     async def _connect(self, name: str = "semq-writer") -> psycopg.AsyncConnection[Any]:
-        given = conninfo_to_dict(self.url)
-        options = f"{given.pop('options', None) or ''} {OPTIONS}"
-        return await psycopg.AsyncConnection.connect(
-            **{**KEEPALIVE, **given, "options": options, "application_name": name}, autocommit=True
-        )
+        parameters = connection_parameters(self.url, name, OPTIONS)
+        return await psycopg.AsyncConnection.connect(**parameters, autocommit=True)
 
     def _close(self) -> None:
         self._writer = None

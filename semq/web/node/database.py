@@ -10,12 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import Connection, Engine, create_engine
-from sqlalchemy.exc import DataError, DBAPIError
+from sqlalchemy.exc import DataError
 
 from semq.store.postgres.errors import StoreUnavailable
-from semq.store.reader import KEEPALIVE, UNAVAILABLE
+from semq.store.reader import ENDED_IF_SUSPENDED, connection_parameters, is_unavailable
 from semq.web.errors import BadRequest, QueryTooSlow
 
 READERS, WRITERS = 4, 2  # connections of each pool, with a thread for each
@@ -68,15 +67,16 @@ class Database:
 
         try:
             return await asyncio.get_running_loop().run_in_executor(threads, run)
-        except UNAVAILABLE as error:
-            if isinstance(getattr(error, "orig", error), psycopg.errors.QueryCanceled):
-                raise QueryTooSlow(limit_ms=READ_MS if engine is self._reader else WRITE_MS) from error
-            raise StoreUnavailable(fault=str(error).strip()) from error
         except (DataError, UnicodeEncodeError) as error:  # NUL, a lone surrogate, a number out of range
             raise BadRequest("The database cannot represent one of the values.") from error
-        except DBAPIError as error:
-            if isinstance(error.orig, psycopg.errors.UndefinedTable):  # an older node, which has not migrated
+        except Exception as error:
+            cause = getattr(error, "orig", error)
+            if isinstance(cause, psycopg.errors.UndefinedTable):  # an older node, which has not migrated
                 raise StoreUnavailable("The node has not prepared the tables yet.") from error
+            if isinstance(cause, psycopg.errors.QueryCanceled):
+                raise QueryTooSlow(limit_ms=READ_MS if engine is self._reader else WRITE_MS) from error
+            if is_unavailable(error):
+                raise StoreUnavailable(fault=str(error).strip()) from error
             raise
 
     def _engine(self, name: str, size: int, *options: str) -> Engine:
@@ -84,9 +84,7 @@ class Database:
             url = self._find()
             if url is None:
                 raise psycopg.OperationalError("the node's database does not run")
-            parameters = conninfo_to_dict(url)
-            parameters["options"] = " ".join((str(parameters.get("options") or ""), *options))
-            return psycopg.connect(**{**KEEPALIVE, **parameters, "application_name": name})
+            return psycopg.connect(**connection_parameters(url, name, ENDED_IF_SUSPENDED, *options))
 
         return create_engine(
             "postgresql+psycopg://",

@@ -9,8 +9,10 @@ import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlalchemy import Connection
 
 from semq.amqp.content import ContentHeader, Properties
+from semq.store.broker import store as broker_store
 from semq.store.broker.operations import (
     AddBodyChunk,
     AddMessage,
@@ -243,6 +245,37 @@ async def test_a_list_of_operations_is_written_as_a_whole_or_not_at_all(database
         )
         assert [type(error).__name__ for error in await asyncio.gather(good, bad)] == ["NoneType", "RowRefused"]
         assert column(database, "SELECT position FROM broker_message") == [1]
+
+
+async def test_many_unneeded_rows_are_deleted_in_short_transactions(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_store, "DELETED_AT_ONCE", 2)
+    async with open_notified_store(database) as notified:
+        store = PostgresMessageStore(notified.store)
+        messages = [AddMessage(1, position, "", "q", 0, None, 7, b"h", b"") for position in range(4)]
+        chunks = [AddBodyChunk(7, index, b"a part") for index in range(5)]
+        assert await save(store, [DeclareQueue(1, "v", "q", False, b""), *chunks, *messages]) is None
+        assert await save(store, [DeleteQueue(1)]) is None
+        await store.load()
+    for table in "broker_message", "broker_body":
+        assert column(database, f"SELECT count(*) FROM {table}") == [0]
+
+
+async def test_a_load_that_fails_keeps_the_note_of_an_orderly_end(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(connection: Connection) -> StoredState:
+        raise StoreUnavailable
+
+    async with open_notified_store(database) as notified:
+        store = PostgresMessageStore(notified.store)
+        assert await save(store, [OrderlyEnd()]) is None
+        with monkeypatch.context() as failing:
+            failing.setattr(broker_store, "load", fail)
+            with pytest.raises(StoreUnavailable):
+                await store.load()
+        assert (await store.load()).ended
 
 
 async def test_a_suspended_process_deletes_nothing_of_the_next_owner_when_it_continues(database: str) -> None:

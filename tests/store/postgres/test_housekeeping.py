@@ -1,6 +1,7 @@
 """Expired rows are deleted, and no others: each table with rows on both sides of its limit."""
 
 from datetime import date, timedelta
+from typing import Any
 
 import psycopg
 import pytest
@@ -17,6 +18,23 @@ def fill(url: str, *statements: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         for statement in statements:
             connection.execute(statement.encode())
+
+
+async def test_a_process_that_is_suspended_while_it_tidies_keeps_no_locks(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(housekeeping, "ENDED_IF_SUSPENDED", "-c idle_in_transaction_session_timeout=0.2s")
+
+    async def suspended(connection: psycopg.AsyncConnection[Any], values: object) -> int:
+        async with connection.transaction(), await psycopg.AsyncConnection.connect(database) as other:
+            await connection.execute("LOCK tb_0031_token")
+            await other.execute("LOCK tb_0031_token")  # as soon as the server has ended the session
+            await connection.execute("SELECT 1")
+        return 0
+
+    monkeypatch.setattr(housekeeping, "_forget_audit", suspended)
+    with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
+        await tidy(database, TODAY)
 
 
 async def test_tokens_are_forgotten_by_age(database: str) -> None:

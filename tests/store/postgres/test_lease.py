@@ -9,7 +9,8 @@ from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import Connection, text
 
 from semq.store.embedded.errors import NotDurable
-from semq.store.postgres import lease, writer
+from semq.store.postgres import lease, store, writer
+from semq.store.postgres.chain import adopt
 from semq.store.postgres.errors import LeaseHeld, StoreFenced, StoreUnavailable
 from semq.store.postgres.lease import VALID_S
 from semq.store.postgres.owner import NOWHERE
@@ -103,6 +104,30 @@ async def test_the_store_of_a_process_that_is_suspended_in_a_transaction_beside_
             await changing
         await second.store.stop()
     assert column(database, "SELECT broker_ended FROM semq_meta") == [False]
+
+
+@pytest.mark.usefixtures("expires_soon")
+async def test_the_store_of_a_process_that_is_suspended_while_it_makes_the_chain_is_taken_over(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_notified_store(database):
+        pass  # a ledger without a chain
+    has_begun, resumed = asyncio.Event(), asyncio.Event()
+
+    async def suspended(*_: object) -> None:
+        has_begun.set()
+        await resumed.wait()
+
+    monkeypatch.setattr(store, "adopt", suspended)
+    first, second = NotifiedStore(database), NotifiedStore(database, "two")
+    starting = asyncio.create_task(first.store.start())
+    await has_begun.wait()
+    monkeypatch.setattr(store, "adopt", adopt)
+    await second.reopen()
+    resumed.set()
+    with pytest.raises(StoreUnavailable):
+        await starting
+    await second.store.stop()
 
 
 async def test_a_change_that_only_the_owner_may_make_is_refused_after_a_takeover(database: str) -> None:

@@ -17,8 +17,9 @@ from sqlalchemy import Connection, text
 
 from semq.store.broker.statements import BROKER
 from semq.store.embedded.cluster import DATABASE
+from semq.store.embedded.errors import ServerTooOld
 from semq.store.embedded.server import EmbeddedPostgres
-from semq.store.postgres import migration, schema_version
+from semq.store.postgres import durability, migration, schema_version
 from semq.store.postgres.errors import SchemaBusy, SchemaTooNew, StoreUnavailable
 from semq.store.postgres.pipeline import OPTIONS
 from semq.store.postgres.schema_version import VERSION_TABLE, head
@@ -38,6 +39,13 @@ def test_a_newer_schema_is_refused(database: str) -> None:
         connection.execute(f"UPDATE {VERSION_TABLE} SET version_num = '9999'".encode())
     with pytest.raises(SchemaTooNew):
         migration.upgrade(database)
+
+
+def test_an_old_server_is_refused_before_an_upgrade(empty_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durability, "MIN_SERVER_VERSION", 99_00_00)
+    with pytest.raises(ServerTooOld):
+        migration.upgrade(empty_database)
+    assert schema_version.current(empty_database) is None
 
 
 def test_simultaneous_upgrades_wait_for_one_another(empty_database: str) -> None:
