@@ -16,7 +16,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from semq.pki.certificate import NodeCertificate, read_certificate
 from semq.pki.errors import KeyRefused, RequestRefused
-from semq.pki.keys import PrivateKey, PublicKey, is_strong, new_key, read_key, write_key
+from semq.pki.keys import PrivateKey, PublicKey, is_accepted, new_key, read_key, write_key
 from semq.pki.names import uri_of
 from semq.pki.trust import fingerprint_of
 from semq.store.files import write_safely
@@ -53,7 +53,7 @@ class Authority:
 
         Raises RequestRefused for an unaccepted kind or size of key, or an impossible host name.
         """
-        if not is_strong(key):
+        if not is_accepted(key):
             raise RequestRefused("The kind or size of the key is not accepted.")
         until = min(now + timedelta(days=days), self.certificate.not_valid_after_utc)
         is_rsa = isinstance(key, rsa.RSAPublicKey)
@@ -152,7 +152,7 @@ def key_of_request(data: bytes) -> PublicKey:
         raise RequestRefused("The input is not a certificate request.", fault=type(error).__name__) from error
     if not is_signed:
         raise RequestRefused("The request is not signed with its own key.")
-    if not is_strong(key) or not isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey):
+    if not is_accepted(key) or not isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey):
         raise RequestRefused("The kind or size of the key is not accepted.")
     return key
 

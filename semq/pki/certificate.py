@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from semq.pki.errors import Untrusted
-from semq.pki.keys import PublicKey, is_strong, key_id
+from semq.pki.keys import PublicKey, is_accepted, key_id
 from semq.pki.names import node_of
 from semq.umx_t.address import Address
 
@@ -80,7 +80,7 @@ def read_certificate(data: bytes) -> NodeCertificate:
         is_pem = b"-----BEGIN" in data
         certificate = x509.load_pem_x509_certificate(data) if is_pem else x509.load_der_x509_certificate(data)
         key = certificate.public_key()
-        if not is_strong(key) or not isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey):
+        if not is_accepted(key) or not isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey):
             raise Untrusted("The kind or size of the certificate's key is not accepted.")
         return NodeCertificate(
             der=certificate.public_bytes(serialization.Encoding.DER),

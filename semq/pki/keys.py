@@ -85,7 +85,7 @@ def new_key(kind: str = "ec") -> PrivateKey:
     return ec.generate_private_key(ec.SECP256R1())
 
 
-def is_strong(key: object) -> bool:
+def is_accepted(key: object) -> bool:
     """Return whether a public key is of a kind and size that SEMQ accepts."""
     if isinstance(key, ec.EllipticCurvePublicKey):
         return key.curve.name in CURVES
@@ -123,7 +123,7 @@ def read_key(path: Path, passphrase: bytes | None) -> PrivateKey:
         # Without the cause: its text may contain parts of the input.
         fault = "The passphrase is missing or wrong." if b"ENCRYPTED" in data else "The file has no private key."
         raise KeyRefused(fault, file=str(path)) from None
-    if not is_strong(key.public_key()):
+    if not is_accepted(key.public_key()):
         raise KeyRefused("The kind or size of the key is not accepted.", file=str(path))
     return cast(PrivateKey, key)
 

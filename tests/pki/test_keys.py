@@ -6,7 +6,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from semq.pki.errors import KeyRefused
-from semq.pki.keys import SecretSource, is_strong, key_id, new_key, read_key, read_private, write_key
+from semq.pki.keys import SecretSource, is_accepted, key_id, new_key, read_key, read_private, write_key
 
 SECRET = b"correct horse battery staple"
 
@@ -32,7 +32,7 @@ def test_a_key_that_others_may_access_is_refused(tmp_path: Path, mode: int) -> N
     assert caught.value.facts["mode"] == oct(mode)
 
 
-def test_a_readable_key_behind_a_link_is_refused(tmp_path: Path) -> None:
+def test_a_key_that_others_may_read_is_refused_also_behind_a_link(tmp_path: Path) -> None:
     write_key(tmp_path / "key", new_key(), None)
     (tmp_path / "key").chmod(0o644)
     (tmp_path / "link").symlink_to(tmp_path / "key")
@@ -41,11 +41,13 @@ def test_a_readable_key_behind_a_link_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("passphrase", [None, b"wrong"])
-def test_a_key_under_another_passphrase_is_refused_without_showing_it(tmp_path: Path, passphrase: bytes | None) -> None:
+def test_a_missing_or_wrong_passphrase_is_refused_and_no_passphrase_is_shown(
+    tmp_path: Path, passphrase: bytes | None
+) -> None:
     write_key(tmp_path / "key", new_key(), SECRET)
     with pytest.raises(KeyRefused, match="passphrase is missing or wrong") as caught:
         read_key(tmp_path / "key", passphrase)
-    assert "wrong'" not in str(caught.value)  # the given passphrase, in quotes
+    assert "wrong'" not in str(caught.value)  # a fact would be in quotes; the text has the word, too
     assert SECRET.decode() not in str(caught.value)
     assert caught.value.__cause__ is None
 
@@ -66,10 +68,10 @@ def test_keys_of_other_kinds_and_sizes_are_refused(tmp_path: Path, key: rsa.RSAP
         read_key(tmp_path / "key", None)
 
 
-def test_strong_public_keys_are_recognised() -> None:
-    assert is_strong(ec.generate_private_key(ec.SECP384R1()).public_key())
-    assert not is_strong(ec.generate_private_key(ec.SECP521R1()).public_key())
-    assert not is_strong("a key")
+def test_public_keys_of_accepted_kinds_and_sizes_are_recognised() -> None:
+    assert is_accepted(ec.generate_private_key(ec.SECP384R1()).public_key())
+    assert not is_accepted(ec.generate_private_key(ec.SECP521R1()).public_key())
+    assert not is_accepted("a key")
 
 
 def test_a_missing_key_is_refused(tmp_path: Path) -> None:
