@@ -1,7 +1,7 @@
 """Surroundings that make a test run fast and repeatable.
 
 Most temporary files are databases, whose servers run with ``fsync`` on. On a disk, each test would wait for hundreds of
-durable files.
+durable writes.
 """
 
 import gc
@@ -86,7 +86,7 @@ def shorten_refusals() -> None:
 
 
 def search_no_module_for_requests() -> None:
-    """Let httpcore find at once that ``sniffio`` is missing: each request would search all package folders."""
+    """Let httpcore find at once that ``sniffio`` is missing; else each request searches all package folders."""
     if find_spec("sniffio") is None:
         sys.modules["sniffio"] = None  # type: ignore[assignment]
 
@@ -97,7 +97,7 @@ def collect_rarely() -> None:
 
 
 def draw_without_constants() -> None:
-    """Let hypothesis draw no constants of the product in the profile that repeats its examples.
+    """Let hypothesis draw no constants from sources if each run has the same examples (``derandomize``).
 
     The constants come from all imported modules, so the examples of a test would depend on earlier tests.
     """
@@ -121,7 +121,7 @@ class Measuring:
         self._coverage: Coverage | None = None
 
     def pause(self) -> None:
-        """Import the packages, to measure lines at module level; then stop until a test begins."""
+        """If the measurement is limited, import the packages, to measure lines at module level; then stop."""
         for package in COVERED_BY_OWN_TESTS if self._is_limited else ():
             name = package.replace("/", ".")
             for module in walk_packages(import_module(name).__path__, f"{name}."):

@@ -55,7 +55,7 @@ def test_a_lost_document_is_found(stream: DocumentStream, book: Book) -> None:
     assert "1-a-1 " in findings.lost[0]
 
 
-def test_a_lost_document_of_a_lower_class_was_not_promised(stream: DocumentStream, book: Book) -> None:
+def test_a_lost_document_of_a_lower_class_is_no_violation(stream: DocumentStream, book: Book) -> None:
     for document in stream.accepted:
         book.write(entry(document), flagged=False)
     stream.accepted.append(CrashDocument(1, "a", ("b",), 7, STORE, 1, "", 10))
@@ -71,7 +71,7 @@ def test_a_document_recorded_twice_is_found(stream: DocumentStream, book: Book, 
     assert len(judged(stream, book).duplicated) == 1
 
 
-def test_a_repeat_without_a_flag_is_found(stream: DocumentStream, book: Book) -> None:
+def test_a_repeat_that_is_not_marked_redelivered_is_found(stream: DocumentStream, book: Book) -> None:
     for document in stream.accepted:
         book.write(entry(document), flagged=False)
     book.write(entry(stream.accepted[4]), flagged=False)

@@ -16,7 +16,7 @@ QUEUES = ("tb_0031", "tb_0030")
 DEMO = command_of("semq.demo")
 
 
-DOCUMENTS = 2 * deeper(20, 40)  # with fewer, the hub may forward too few for all defects
+DOCUMENTS = 2 * deeper(20, 40)  # with fewer, a killed hub may have forwarded too few to plant all defects
 # Text of a line | the node that is killed at this line.
 KILLS = [(f"  {DOCUMENTS * part // 4:2} ", node) for part, node in ((1, "hub"), (2, "56001"), (3, "10008"))]
 

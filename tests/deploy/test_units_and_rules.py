@@ -1,4 +1,4 @@
-"""The files for systemd, Prometheus and Grafana name commands, keys and figures that exist."""
+"""The files for systemd, Prometheus and Grafana name only commands, settings and metrics that exist."""
 
 import json
 import re

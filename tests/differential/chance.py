@@ -1,6 +1,6 @@
 """Random scripts: definitions, publishes, gets and settlements over few names, so that they interact often.
 
-Consumers occur only in ``scripts``, because brokers may choose which of several consumers gets a message.
+They have no consumers, because brokers may choose which of several gets a message. Module ``scripts`` has some.
 """
 
 from random import Random

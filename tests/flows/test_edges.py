@@ -105,7 +105,7 @@ def test_a_document_of_class_2_without_a_receipt_leaves_no_row_once_it_is_sent()
 
 
 def test_a_refused_document_with_an_order_key_leaves_a_marker_at_its_position() -> None:
-    """PROTOCOL.md section 9, break F3: later documents with the order key need an entry at its position."""
+    """Rule N24: later documents with the order key need an entry at its position."""
     trio = Trio()
     trio.directory.forbidden.add(trio.b.address)
     trio.a.send(b"1", order_key="k")
@@ -171,7 +171,7 @@ def test_a_document_of_class_1_is_given_up_after_four_inquiries_and_not_before()
     assert asked == SETTINGS.give_up_after == 4
 
 
-def test_another_document_under_a_known_name_is_an_alarm() -> None:
+def test_another_document_under_a_known_name_is_recorded_as_a_mismatch_and_not_answered() -> None:
     trio = Trio()
     kept: list[Data] = []
 
@@ -216,12 +216,12 @@ def test_floors_of_older_incarnations_are_closed_and_those_of_unknown_ones_empty
     packet = Packet(trio.b.address, trio.a.address, Function.INQUIRIES, Primitive.REQUEST, inquiries)
     trio.a.receive(packet)
     trio.settle()
-    facts: dict[str, tuple[int, int | None]] = {}
+    floors: dict[str, tuple[int, int | None]] = {}
     for record in records(trio.a.up.sent[before:]):
         if isinstance(record, Receipt) and record.ack_flag is AckFlag.END_TO_END:
-            facts |= record.floors or {}
-    assert facts[f"{first:x}"] == (1, 1)
-    assert facts[f"{unknown:x}"] == (0, 0)
+            floors |= record.floors or {}
+    assert floors[f"{first:x}"] == (1, 1)
+    assert floors[f"{unknown:x}"] == (0, 0)
 
 
 def in_order(message: Data, prev: Pos) -> Data:
@@ -255,7 +255,7 @@ def test_a_waiting_document_is_delivered_when_the_floor_passes_its_predecessor()
     assert trio.b.app.payloads == [b"2"]
 
 
-def test_only_returned_documents_are_delivered_again() -> None:
+def test_only_documents_that_were_given_back_are_delivered_again() -> None:
     trio = Trio()
     trio.b.app.acks = False
     trio.a.send(b"1", b"2")
@@ -267,7 +267,7 @@ def test_only_returned_documents_are_delivered_again() -> None:
     assert trio.b.app.deliveries[-1].redelivered
 
 
-def test_the_receiver_of_a_lower_class_sends_inquiries_to_the_hub_only() -> None:
+def test_the_receiver_of_a_document_of_a_lower_class_sends_packets_to_the_hub_only() -> None:
     trio = Trio()
     trio.cut(trio.b)
     trio.a.send(b"x", save_fwd=2, ack2=False)

@@ -8,7 +8,7 @@ import pytest
 from semq.transport.turn import Turn
 
 
-class TurnNote:
+class NotingLink:
     def __init__(self, name: str, log: list[str]) -> None:
         self.name, self.log = name, log
 
@@ -19,7 +19,7 @@ class TurnNote:
 async def test_hooks_run_before_links_are_flushed_and_each_runs_once() -> None:
     turn = Turn()
     log: list[str] = []
-    link = TurnNote("link", log)
+    link = NotingLink("link", log)
 
     def first() -> None:
         log.append("first")
@@ -40,20 +40,20 @@ async def test_hooks_run_before_links_are_flushed_and_each_runs_once() -> None:
     assert log == ["first", "second", "link"]
 
 
-async def test_a_failing_hook_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failing_hook_or_link_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
     turn = Turn()
     log: list[str] = []
 
     def fails() -> None:
         raise ValueError("broken")
 
-    class Bad(TurnNote):
+    class Bad(NotingLink):
         def flush(self) -> None:
             raise ValueError("broken too")
 
     turn.before_flush(fails)
     turn.mark(Bad("bad", log))
-    turn.mark(TurnNote("good", log))
+    turn.mark(NotingLink("good", log))
     with caplog.at_level(logging.ERROR):
         await asyncio.sleep(0)
     assert log == ["good"]
@@ -64,7 +64,7 @@ async def test_a_link_marked_during_the_flush_is_flushed_again() -> None:
     turn = Turn()
     log: list[str] = []
 
-    class Again(TurnNote):
+    class Again(NotingLink):
         def flush(self) -> None:
             super().flush()
             if len(log) < 3:

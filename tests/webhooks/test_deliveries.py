@@ -22,7 +22,7 @@ from tests.webhooks.hook import Hook, ReceivedRequest, serving
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
-class WebhookChannel:
+class FakeWebhookChannel:
     """The channel of a document."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class WebhookChannel:
         self.settled.append("reject")
 
 
-class WebhookInbox:
+class FakeWebhookClient:
     """An inbox and a queue of events, filled by the test."""
 
     def __init__(self) -> None:
@@ -45,8 +45,8 @@ class WebhookInbox:
         self.parked: list[str] = []
         self.is_reachable = True
 
-    def deliver(self, lk0: str, body: bytes) -> WebhookChannel:
-        channel: Any = WebhookChannel()
+    def deliver(self, lk0: str, body: bytes) -> FakeWebhookChannel:
+        channel: Any = FakeWebhookChannel()
         self.documents.put_nowait(Document(lk0, "1.10008", "1.56001", AppKey(), body, "", _channel=channel))
         return channel  # type: ignore[no-any-return]
 
@@ -86,12 +86,14 @@ def reported() -> ConnectedStates:
 
 
 @pytest.fixture
-async def inbox(hook: Hook, reported: ConnectedStates, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[WebhookInbox]:
+async def inbox(
+    hook: Hook, reported: ConnectedStates, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[FakeWebhookClient]:
     monkeypatch.setattr("semq.webhooks.deliveries.PAUSE_S_MAX", 0.01)
     monkeypatch.setattr("semq.webhooks.destination.PAUSE_S_MAX", 0.01)
     section = {"name": "erp", "url": hook.url, "secret": SecretStr(SECRET), "allow_private": True, "attempts": 3}
     section["events"] = ["failed"]
-    inbox: Any = WebhookInbox()
+    inbox: Any = FakeWebhookClient()
     deliveries = Deliveries(WebhookSection.model_validate(section), inbox, SystemClock(), reported.states)
     tasks = [asyncio.create_task(run(lambda: None)) for run in (deliveries.post_documents, deliveries.post_events)]
     yield inbox
@@ -106,7 +108,7 @@ def answer_with(status: int) -> Callable[[ReceivedRequest], tuple[int, dict[str,
     return lambda request: (status, {})
 
 
-async def test_permanently_failing_documents_are_set_aside(hook: Hook, inbox: WebhookInbox) -> None:
+async def test_permanently_failing_documents_are_set_aside(hook: Hook, inbox: FakeWebhookClient) -> None:
     hook.answer = answer_with(500)
     channels = [inbox.deliver(str(number), b"bad") for number in range(8)]
     await until(lambda: len(inbox.parked) == 8)
@@ -115,7 +117,9 @@ async def test_permanently_failing_documents_are_set_aside(hook: Hook, inbox: We
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
-async def test_nothing_is_parked_while_an_application_is_away(hook: Hook, inbox: WebhookInbox, status: int) -> None:
+async def test_nothing_is_parked_while_an_application_is_away(
+    hook: Hook, inbox: FakeWebhookClient, status: int
+) -> None:
     hook.answer = answer_with(status)
     channel = inbox.deliver("1", b"body")
     await until(lambda: len(hook.received) > 6)
@@ -125,7 +129,7 @@ async def test_nothing_is_parked_while_an_application_is_away(hook: Hook, inbox:
 
 
 async def test_a_refused_document_is_set_aside_although_its_reason_cannot_be_stored(
-    hook: Hook, inbox: WebhookInbox
+    hook: Hook, inbox: FakeWebhookClient
 ) -> None:
     hook.answer = answer_with(422)
     inbox.is_reachable = False
@@ -133,7 +137,7 @@ async def test_a_refused_document_is_set_aside_although_its_reason_cannot_be_sto
     await until(lambda: channel.settled == ["reject"])
 
 
-async def test_a_document_that_is_delivered_again_is_acknowledged_once(hook: Hook, inbox: WebhookInbox) -> None:
+async def test_a_document_that_is_delivered_again_is_acknowledged_once(hook: Hook, inbox: FakeWebhookClient) -> None:
     hook.answer = answer_with(503)
     first = inbox.deliver("1", b"body")
     await until(lambda: hook.received)
@@ -145,7 +149,7 @@ async def test_a_document_that_is_delivered_again_is_acknowledged_once(hook: Hoo
     assert first.settled == []
 
 
-async def test_a_document_that_is_gone_is_not_posted_again(hook: Hook, inbox: WebhookInbox) -> None:
+async def test_a_document_that_is_gone_is_not_posted_again(hook: Hook, inbox: FakeWebhookClient) -> None:
     hook.answer = answer_with(503)
     gone = inbox.deliver("1", b"gone")
     await until(lambda: hook.received)
@@ -158,7 +162,7 @@ async def test_a_document_that_is_gone_is_not_posted_again(hook: Hook, inbox: We
     assert sum(request.body == b"gone" for request in hook.received) <= posts_before + 1
 
 
-async def test_an_event_that_fails_permanently_does_not_delay_others(hook: Hook, inbox: WebhookInbox) -> None:
+async def test_an_event_that_fails_permanently_does_not_delay_others(hook: Hook, inbox: FakeWebhookClient) -> None:
     hook.answer = lambda request: (500 if b"poison" in request.body else 204, {})
     for lk0 in ("poison", "other"):
         inbox.pending_events.put_nowait(
@@ -168,7 +172,7 @@ async def test_an_event_that_fails_permanently_does_not_delay_others(hook: Hook,
     assert sum(b"poison" in request.body for request in hook.received) == 3
 
 
-async def test_the_log_shows_no_address(hook: Hook, inbox: WebhookInbox, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_log_shows_no_address(hook: Hook, inbox: FakeWebhookClient, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         channel = inbox.deliver("1", b"body")
         await until(lambda: channel.settled == ["ack"])
@@ -176,7 +180,7 @@ async def test_the_log_shows_no_address(hook: Hook, inbox: WebhookInbox, caplog:
 
 
 async def test_an_address_that_fails_is_reported_until_it_answers(
-    hook: Hook, inbox: WebhookInbox, reported: ConnectedStates
+    hook: Hook, inbox: FakeWebhookClient, reported: ConnectedStates
 ) -> None:
     hook.answer = answer_with(503)
     channel = inbox.deliver("1", b"body")
@@ -190,7 +194,7 @@ async def test_an_address_that_fails_is_reported_until_it_answers(
 
 
 async def test_an_address_that_refuses_a_document_is_not_reported_as_failing(
-    hook: Hook, inbox: WebhookInbox, reported: ConnectedStates
+    hook: Hook, inbox: FakeWebhookClient, reported: ConnectedStates
 ) -> None:
     hook.answer = answer_with(422)
     channel = inbox.deliver("1", b"body")

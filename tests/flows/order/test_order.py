@@ -5,10 +5,11 @@ from semq.umx_t.envelope import Frame
 from tests.flows.trio import Trio, TrioWire, is_message
 
 
-def test_a_document_whose_predecessor_is_recorded_during_its_search_is_delivered() -> None:
-    """The later one of two documents with one order key arrives first, and waits.
+def test_a_waiting_document_is_delivered_although_its_predecessor_is_recorded_during_the_search() -> None:
+    """Of two documents with one order key, the second arrives first, and waits.
 
-    The earlier one is recorded in the unit that searches for the later one: no query returns its row then.
+    The first is recorded in the unit that searches for the next document of the order: the query, which runs before
+    the unit's changes, does not return the row of the first.
     """
     trio = Trio()
     late: list[tuple[TrioWire, Frame]] = []

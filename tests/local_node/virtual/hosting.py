@@ -116,9 +116,9 @@ class RunningInstallation(RunningServer):
 
 @contextmanager
 def databases(inprocess: InProcess, names: Sequence[str]) -> Iterator[str]:
-    """Yield the URL of a database for a server, and drop the databases of its institutions at the end.
+    """Yield the URL of a database for a server; at the end, drop the databases that it made for institutions.
 
-    The server finds a template for those databases, with the newest schema.
+    First make the template of these databases, with the newest schema, if it is missing.
     """
     database = inprocess.new_database()
     with psycopg.connect(database, autocommit=True) as connection:
@@ -148,7 +148,7 @@ async def hosting(
     text = HUB + "".join(f'[nodes."{name}"]\npassword = "{name}"\n' for name in names)
     hub = await inprocess.hub(text.replace("port = 0\n", "port = 0\ntls = true\n") if secure else text)
     file = inprocess.folder / "server.toml"
-    file.write_text('[server]\nid = "x"\ndata_dir = "x"\n')
+    file.write_text('[server]\nid = "x"\ndata_dir = "x"\n')  # for ``write``, which takes the path from a server
     with databases(inprocess, names) as database:
         server = VirtualServer(read_server(file), file, {}, SystemClock())
         hosted = RunningInstallation(inprocess, server, hub, names, database, options)

@@ -148,7 +148,7 @@ async def test_incomplete_bodies_release_memory_and_disk(own_site: Site) -> None
     assert sizes <= {size // 2}  # the complete body may have been accepted
 
 
-async def test_the_body_of_a_received_document_is_downloaded_in_parts(site: Site) -> None:
+async def test_the_body_of_a_large_received_document_can_be_downloaded(site: Site) -> None:
     program, body = await site.program("submit", "payload", "viewer"), body_of(SIZE)
     key = {"SEMQ-App-Key": f"a/b/c/{site.inbox}"}
     assert (await program.post(path_for_documents(site), content=body, headers=key)).status_code == 201
@@ -171,7 +171,7 @@ async def test_the_body_of_a_received_document_is_downloaded_in_parts(site: Site
     await until(lambda: is_free(site))
 
 
-async def test_the_time_of_a_lease_begins_when_the_document_was_sent(site: Site) -> None:
+async def test_the_time_of_a_lease_begins_at_the_end_of_the_answer(site: Site) -> None:
     program, body = await site.program("submit", "receive", inbox=site.inbox), body_of(SIZE)
     assert (await program.post(path_for_documents(site), content=body)).status_code == 201
     async with program.stream("POST", "/inbox/receive?wait_s=60&lease_s=1", headers=RAW) as answer:
