@@ -2,12 +2,12 @@
 
 | module               | subject                                                                       |
 |----------------------|-------------------------------------------------------------------------------|
-| node                 | the node as a process; ``ports``: the part that operations use                |
+| node                 | the process; ``ports``: the part that operations and answers to nodes use     |
 | doors                | exchanges, queues and tables through which applications send and receive      |
 | link                 | the connections to the hub and to partners                                    |
 | pieces               | large documents, sent in pieces                                               |
 | operations           | operations of administrators                                                  |
-| enrolment, renewal   | the node's certificate; ``errors``: the errors of requests to the hub         |
+| enrolment, renewal   | the node's certificate; ``errors``: errors of requests to hub or partner      |
 | succession           | a change of the hub's authority                                               |
 | virtual              | the nodes of many institutions in one process                                 |
 | plain_broker         | a node without a hub, as an AMQP broker                                       |

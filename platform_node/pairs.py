@@ -66,7 +66,7 @@ class PartnerIndex:
         return tuple(agreement.terms for agreement in from_source if agreement.is_between(source.id, target.id))
 
     def may_send(self, source: Address, target: Address) -> bool:
-        """Return whether an agreement, or without agreements the configuration, allows the pair any document."""
+        """Return whether ``source`` may send at least some documents; without agreements, the configuration decides."""
         if source not in self.known or target not in self.known:
             return False
         if self._agreements:
@@ -79,7 +79,7 @@ class PartnerIndex:
         partners = self._partners_found.get(node)
         if partners is None:
             names = dict.fromkeys(self._names(node))
-            # Institutions with all as partners share one list: separate lists would take quadratic memory.
+            # Institutions with all others as partners share one list: separate lists would take quadratic memory.
             partners = self.nodes if ANY in names else [each for each in map(_address, names) if each in self.known]
             self._partners_found[node] = partners
         return partners
@@ -120,7 +120,7 @@ class PartnerIndex:
         return self._users.get(node, ())
 
     def _names(self, node: Address) -> Iterator[str]:
-        """Return the node ids of the partners of an institution, with repetitions."""
+        """Yield the node ids of the partners of an institution, with repetitions; ANY stands for all institutions."""
         if self._agreements:
             for agreement in self._agreements_of(self._from, node):
                 yield from agreement.to

@@ -45,10 +45,10 @@ class OperatedHub(ReadableNode, Protocol):
         """Whether this is the address of an institution of this hub."""
 
     def apply_definitions(self, before: set[Address]) -> None:
-        """Apply changed institutions and agreements; ``before``: the institutions until now."""
+        """Apply changed institutions and agreements; end the sessions of those that are in ``before`` only."""
 
     def apply_revocations(self) -> None:
         """End the links of revoked certificates, and inform partners."""
 
     def renew_own(self) -> None:
-        """Issue a new certificate for the hub itself. Raises NoAuthority."""
+        """Issue a new certificate for the hub, or use the one that another instance has issued. Raises NoAuthority."""

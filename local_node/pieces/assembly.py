@@ -79,7 +79,10 @@ class Assembly:
         return bool(delivery.envelope.attributes.pieces) and not isinstance(delivery, JoinedDelivery)
 
     def join(self, delivery: Delivery, deliver: Callable[[Delivery], None], not_joined: Callable[[], None]) -> None:
-        """Call ``deliver`` with the joined document, or ``not_joined`` if that is not possible."""
+        """Call ``deliver`` with the joined document.
+
+        If that is not possible, call ``not_joined``, then give the document back (Unavailable) or fail it.
+        """
         task = asyncio.get_running_loop().create_task(self._join(delivery, deliver, not_joined))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

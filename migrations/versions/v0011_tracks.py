@@ -1,4 +1,4 @@
-"""Columns ``source`` and ``priority``, for turns among sources and for priorities, and indexes on them."""
+"""Columns ``source`` and ``priority``, with indexes: sources take turns, and higher priorities go first."""
 
 from pathlib import Path
 
@@ -10,7 +10,8 @@ down_revision = "0010"
 
 
 def upgrade() -> None:
-    """Add the columns and indexes, and replace semq_receive.
+    """Add the columns, fill ``source``, replace tb_0030_user by an index on tracks, add one to tb_0031, and replace
+    semq_receive.
 
     A node of the previous version writes rows with an empty source; ``semq.store.postgres.recovery`` sets it later.
     """

@@ -242,8 +242,8 @@ class Client:
         """Run an operation of ``semq.admin``, for instance ``node.status``, and return its result.
 
         ``by``: the person for whom a program asks; the node records the name with acts. ``asked``: the number of the
-        line that this program has written into the node's audit log before the act. ``repeat``: after a lost connection
-        send the request again; False: raise NodeUnreachable.
+        line that this program has written into the node's audit log before the act. ``repeat``: send the request
+        again if the connection is lost or a shared channel is closed; False: raise NodeUnreachable.
 
         Raises RefusedByNode, NodeBusy, IncompleteAnswer, NodeUnreachable, LoginRefused, NoAnswer.
         """

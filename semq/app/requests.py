@@ -112,22 +112,22 @@ class Requests:
         *,
         repeat: bool = True,
     ) -> Any:
-        """Send a request and return the result; repeat it over a new connection if the connection is lost.
+        """Send a request and return the result. Repeat it if the connection is lost or a shared channel is closed.
 
-        ``repeat=False``: after a lost connection, raise NodeUnreachable instead.
+        ``repeat=False``: raise NodeUnreachable instead.
 
-        Raises RefusedByNode, NodeBusy, IncompleteAnswer, NodeUnreachable, LoginRefused, NoAnswer.
+        Raises RefusedByNode, NodeBusy, IncompleteAnswer, NodeUnreachable, LoginRefused, ForeignBroker, NoAnswer.
         """
         until = self._link.deadline(timeout_s)
         header = ContentHeader.build(len(body), properties)
-        is_alone = len(body) > SHARED_MAX
+        has_own_channel = len(body) > SHARED_MAX
         while True:
             await self._link.connection(until)
             requests: _RequestChannel | None = None
             try:
                 async with (
                     asyncio.timeout(until - self._link.clock.monotonic()),
-                    self._request_channel(is_alone, until) as requests,
+                    self._request_channel(has_own_channel, until) as requests,
                 ):
                     return _result(await requests.ask(exchange, routing_key, header, body))
             except TimeoutError as error:
@@ -139,7 +139,7 @@ class Requests:
                     raise NodeUnreachable(
                         "The channel was closed before the answer.", address=self._link.address
                     ) from error
-                is_alone = True  # another request on this channel may have caused the exception
+                has_own_channel = True  # another request on this channel may have caused the exception
             except (LinkLost, AmqpError) as error:
                 if not repeat:
                     raise NodeUnreachable(
@@ -148,8 +148,8 @@ class Requests:
                 await asyncio.sleep(RETRY_PAUSE_S)
 
     @asynccontextmanager
-    async def _request_channel(self, is_alone: bool, until: float) -> AsyncIterator[_RequestChannel]:
-        if is_alone:
+    async def _request_channel(self, has_own_channel: bool, until: float) -> AsyncIterator[_RequestChannel]:
+        if has_own_channel:
             requests = await _RequestChannel.open(self._link, until)
             try:
                 yield requests

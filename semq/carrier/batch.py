@@ -88,11 +88,11 @@ def open_batch(key: bytes, destination: str, body: bytes, on_unreadable: Callabl
     if not hmac.compare_digest(mac, hmac.digest(key, content, "sha256")):
         raise ForeignBatch("The batch is not authenticated with the hub's key.", queue=destination, size=len(body))
     try:
-        sealed_for, life, elements = _decode(content)
+        made_for, life, elements = _decode(content)
     except msgspec.MsgspecError as error:
         raise ForeignBatch(queue=destination, fault=str(error)) from error
-    if sealed_for != destination:
-        raise ForeignBatch("The batch was made for another queue.", queue=destination, sealed_for=sealed_for[:80])
+    if made_for != destination:
+        raise ForeignBatch("The batch was made for another queue.", queue=destination, made_for=made_for[:80])
     messages: list[Message] = []
     for number, raw in elements:
         try:
@@ -106,11 +106,11 @@ def open_batch(key: bytes, destination: str, body: bytes, on_unreadable: Callabl
 
 def _unpacked(number: int, raw: msgspec.Raw) -> Message:
     if number == STORE_FRAMES:
-        count, speaker, frames = _decode_frames(raw)
-        return StoreFrames(count, parse_address(speaker).node, [_read(frame) for frame in frames])
+        message_number, speaker, frames = _decode_frames(raw)
+        return StoreFrames(message_number, parse_address(speaker).node, [_read(frame) for frame in frames])
     if number == PASSED:
-        node, session, count, frame = _decode_passed(raw)
-        return Passed(node, session, count, _read(frame))
+        node, session, message_number, frame = _decode_passed(raw)
+        return Passed(node, session, message_number, _read(frame))
     message: Any = _decode_plain[number](raw)
     return message  # type: ignore[no-any-return]
 

@@ -77,7 +77,10 @@ async def reconcile(
 
 
 async def _collect(places: Mapping[str, NodePlace], say: Say) -> None:
-    """Receive the extracts of both institutions, and store them in the folder of the hub."""
+    """Receive the extracts of both institutions, and store them in the folder of the hub.
+
+    After COLLECTS_MAX calls, the step ends without the missing ones.
+    """
     say(f"the signed extracts are sent as documents to {RECEIVER}, which collects them for the hub")
     storage = ("--user", COLLECTOR, "--extracts", places[HUB].folder / EXTRACTS, "--idle", IDLE_S)
     arrived: set[str] = set()

@@ -42,8 +42,8 @@ class Proof(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     @property
     def statement(self) -> Statement:
         """The receiver's statement."""
-        place = () if self.sid is None else (self.sender, self.sid)
-        return Statement(self.receiver, self.lk0, self.status, self.digest, self.at, self.reason, *place)
+        position = () if self.sid is None else (self.sender, self.sid)
+        return Statement(self.receiver, self.lk0, self.status, self.digest, self.at, self.reason, *position)
 
 
 def write_proof(proof: Proof) -> bytes:

@@ -263,7 +263,7 @@ class _Receipts(Statements):
             self.apply_event(row, SenderEvent.refused_again, cause=reason)
 
     def _is_only_copy(self, row: Outbound, reason: Reason) -> bool:
-        """Whether nobody can have recorded another copy, and no later document can wait for this position (break F3).
+        """Whether nobody can have recorded another copy, and no later document can wait for this position (rule N24).
 
         A row that was restored from a backup may have been sent more often than ``att`` says. With an unknown target
         only ``att`` counts, because the hub would refuse a marker, too.

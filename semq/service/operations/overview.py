@@ -33,7 +33,8 @@ from semq.store.views.failed import errors_of, is_failed
 from semq.store.views.pages import Search, rows_of, search_page
 
 SUBMISSIONS_MAX = 500  # submissions compared for a page
-PAGES_MAX, ROWS_READ_MAX = 5, 50_000  # of a search for the rows of one cause
+PAGES_MAX = 5  # calls of ``search_page`` for one page of ``stuck.page``
+ROWS_READ_MAX = 50_000  # compared rows after which ``search_page`` is not called again
 FILTERS = ("side", "partner", "type", "key", "code")  # arguments of failed.page
 # StuckCause | filter of the search for its rows; without an entry, the late rows are searched.
 NARROWED: dict[StuckCause, dict[str, Any]] = {
@@ -51,19 +52,19 @@ RowNumber: TypeAlias = Annotated[int, Meta(ge=0, le=INT64_MAX)]
 
 
 class SelectFailed(Arguments, frozen=True, kw_only=True):
-    """The selection of failed messages, and of a page."""
+    """Filters of failed messages, and the page."""
 
     side: Annotated[Literal["all", "outbound", "inbound"] | None, Meta(description="Queue; both by default.")] = None
     partner: Partner | None = None
     type: DataType | None = None
     key: Key | None = None
     code: Annotated[Text | None, Meta(description="Error code of the reason.")] = None
-    after: Annotated[RowNumber, Meta(description="``next`` of the page before.")] = 0
+    after: Annotated[int, Meta(ge=0, le=INT64_MAX, description="``next`` of the page before.")] = 0
     limit: Limit = 50
 
 
 class SelectMessages(Arguments, frozen=True, kw_only=True):
-    """The selection of messages, and of a page."""
+    """Filters of messages, and the page."""
 
     side: Annotated[Literal["all", "outbound", "inbound"] | None, Meta(description="Queue; both by default.")] = None
     state: Annotated[Text | None, Meta(description="Name of a status or an outcome.")] = None
@@ -76,9 +77,11 @@ class SelectMessages(Arguments, frozen=True, kw_only=True):
     code: Annotated[Text | None, Meta(description="Error code of the reason.")] = None
     mark: Annotated[Literal["held", "parked", "void"] | None, Meta(description="Mark of a sent message.")] = None
     since_ms: Annotated[Moment | None, Meta(description="Earliest time, in milliseconds since 1970 UTC.")] = None
-    until_ms: Annotated[Moment | None, Meta(description="Latest time, in milliseconds since 1970 UTC.")] = None
-    outbound: Annotated[RowNumber | None, Meta(description="``next`` of the page before.")] = None
-    inbound: Annotated[RowNumber | None, Meta(description="``next`` of the page before.")] = None
+    until_ms: Annotated[
+        Moment | None, Meta(description="Exclusive end of the period, in milliseconds since 1970 UTC.")
+    ] = None
+    outbound: Annotated[RowNumber | None, Meta(description="``next.outbound`` of the page before.")] = None
+    inbound: Annotated[RowNumber | None, Meta(description="``next.inbound`` of the page before.")] = None
     limit: Limit = 50
     pieces: OfPieces = False
 
@@ -108,7 +111,7 @@ class OverviewOperations:
         self._census = SharedCensus(node)
 
     async def figures(self, arguments: Arguments) -> dict[str, Any]:
-        """Count messages by state and by pair of institutions, pieces, submissions, failed and stuck messages."""
+        """Count messages by state and by pair of institutions; also pieces, submissions, failed and stuck messages."""
         census = await self._census.census()
         sent: dict[str, int] = defaultdict(int)
         received: dict[str, int] = defaultdict(int)
@@ -143,7 +146,7 @@ class OverviewOperations:
         }
 
     async def causes(self, arguments: Arguments) -> dict[str, Any]:
-        """Count stuck messages by cause and partner, the largest numbers first."""
+        """Count stuck messages by cause, partner and queue, the largest numbers first; submissions by cause only."""
         census = await self._census.census()
         sums: dict[tuple[str, str, str], dict[str, Any]] = {}
         for group in census.groups:
@@ -174,7 +177,7 @@ class OverviewOperations:
         cause = StuckCause.__members__.get(arguments.cause.upper())
         if cause is None:
             raise BadArguments(
-                "There is no cause of this name; stuck.causes lists the causes.", cause=arguments.cause[:80]
+                "There is no cause of this name; stuck.causes lists the present causes.", cause=arguments.cause[:80]
             )
         if cause in (StuckCause.SUBMISSION_REFUSED, StuckCause.SUBMISSION_WAITS, StuckCause.PIECES_LEFT):
             return await self._submitted(arguments, cause)
@@ -238,7 +241,9 @@ class OverviewOperations:
         """Return a page of failed messages: refused submissions (first page only), sent, received; each newest first.
 
         ``after``: number of failed messages, without submissions, that earlier pages have passed. ``of`` in the answer:
-        number of all failed messages and refused submissions of the node, as in ``queue.census``.
+        number of all failed messages and refused submissions of the node, as in ``queue.census``. Pages reach the
+        newest FAILED_MAX messages of each queue. Refused submissions (at most SUBMISSIONS_MAX) do not count for
+        ``limit``.
         """
         census = await self._census.census()
         after, limit = arguments.after, arguments.limit
@@ -254,7 +259,7 @@ class OverviewOperations:
             for number in numbers:  # in the order of the census
                 after += 1
                 row = by_number.get(number)
-                # Since the census, the row may have been deleted, or its document repeated.
+                # Since the census, the row may have been deleted, or ``failed.requeue`` applied to it.
                 if row is not None and is_failed(row) and _fits(row, wanted):
                     rows.append(row)
                 if len(rows) >= limit:

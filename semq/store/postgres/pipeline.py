@@ -60,7 +60,7 @@ class _Exchange:
 
     def __init__(self, future: "asyncio.Future[list[PGresult]]", copies: "deque[memoryview] | None") -> None:
         self.future = future
-        self.copies = copies  # if not None: simple protocol, and the data for each COPY
+        self.copies = copies  # None: pipeline mode; else simple protocol, with the data for each COPY
         self.feeding: memoryview | None = None  # unsent data of the current COPY
         self.results: list[PGresult] = []
         self.error: PGresult | None = None
@@ -186,7 +186,7 @@ class PipelineWire:
             self._fail(error)
 
     def _pump(self) -> None:
-        ended = False  # libpq returns None after each statement; after a second None, there are no results
+        ended = False  # libpq returns None after the results of each statement; a second None: there are no more
         while self._exchanges and not self._pg.is_busy():
             exchange = self._exchanges[0]
             if exchange.feeding is not None:
