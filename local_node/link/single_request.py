@@ -11,7 +11,7 @@ import msgspec
 
 from local_node.errors import RefusedByPeer
 from semq.amqp.content import ContentHeader, Properties
-from semq.amqp.errors import AmqpError, InternalError
+from semq.amqp.errors import AmqpError, ConnectionForced, InternalError
 from semq.clock import Clock
 from semq.errors import Unavailable
 from semq.transport.dialer import DialConfig, dial
@@ -36,7 +36,7 @@ async def request(
     """
     try:
         link = await dial(config, clock, Turn())
-    except InternalError as error:
+    except (InternalError, ConnectionForced) as error:
         raise Unavailable(f"{peer_name} could not check the login.", fault=error.text) from error
     except AmqpError as error:
         raise RefusedByPeer(f"{peer_name} refused the login.", fault=error.text) from error

@@ -54,9 +54,8 @@ class Login:
 
     def _fail(self) -> None:
         if not self._session.is_ending:
-            self._refuse(
-                InternalError("the login could not be checked; the log of the server has the reason").at(10, 11)
-            )
+            error = InternalError("the login could not be checked; the log of the server has the reason")
+            self._session.close(error.at(10, 11))
 
     def resume(self, event: e.LoginOffered, credentials: Credentials, vhost: str) -> None:
         """Check the credentials of a connection to a ``shared_port``, then process connection.open for ``vhost``."""

@@ -124,6 +124,7 @@ class AmqpServer:
             else Listener(config.listener, self._accept, clock, self.turn)
         )
         self._logins: set[asyncio.Task[None]] = set()
+        self._is_restored = False
         self._timer: asyncio.TimerHandle | None = None
 
     # Start and stop.
@@ -134,6 +135,7 @@ class AmqpServer:
         self._queue_ids = count(state.next_queue_id)
         self.bodies.begin_at(state.next_body_id)
         restore(state, self.vhosts, self.bodies)
+        self._is_restored = True
         await self.listener.start()
         log.info("AMQP listens on %s:%d", self.config.listener.host, self.port)
 
@@ -153,7 +155,8 @@ class AmqpServer:
 
     async def _wait_for_store(self) -> None:
         self.journal.flush()
-        self.journal.add(OrderlyEnd())
+        if self._is_restored:  # otherwise the note would be about the process before
+            self.journal.add(OrderlyEnd())
         idle = asyncio.Event()
         self.journal.when_saved(lambda _: idle.set())
         self.journal.flush()

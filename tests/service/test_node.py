@@ -15,6 +15,8 @@ from semq.amqp.errors import AmqpError
 from semq.clock import SystemClock
 from semq.config import load
 from semq.installation.empty_database import copy_empty_database
+from semq.store.broker.operations import StoredState
+from semq.store.broker.store import PostgresMessageStore
 from semq.store.embedded.errors import ServerFailed
 from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.postgres.errors import StoreUnavailable
@@ -186,6 +188,22 @@ async def test_an_embedded_server_that_dies_and_leaves_a_hanging_backend_is_star
         await until(is_restarted)
     finally:
         await hub.stop()
+
+
+async def test_a_start_that_fails_before_the_queues_are_restored_notes_no_orderly_end(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = HubNode(inprocess.settings("hub", HUB_CONFIG), SystemClock())
+
+    async def fail(store: PostgresMessageStore) -> StoredState:
+        raise StoreUnavailable
+
+    monkeypatch.setattr(PostgresMessageStore, "load", fail)
+    with pytest.raises(StoreUnavailable):
+        await node.start()
+    await node.stop()
+    with psycopg.connect(str(node.settings.database.dsn)) as connection:
+        assert connection.execute("SELECT broker_ended FROM semq_meta").fetchall() == [(False,)]
 
 
 async def test_a_start_that_fails_halfway_leaves_a_store_that_another_node_can_open(

@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import psycopg
 import pytest
@@ -43,14 +44,17 @@ async def test_a_process_that_is_suspended_in_a_transaction_keeps_no_locks(
     await queries.close()
 
 
-async def test_the_options_of_the_address_are_kept(database: str) -> None:
+async def test_the_options_of_the_address_or_the_environment_are_kept(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     names = ("work_mem", "statement_timeout", "idle_in_transaction_session_timeout")
+    monkeypatch.setenv("PGOPTIONS", "-c work_mem=66MB")
 
     def settings(connection: Connection) -> list[str]:
         return [connection.execute(text(f"SHOW {name}")).scalar_one() for name in names]
 
     with ThreadPoolExecutor() as threads:
-        url = make_conninfo(database, options="-c work_mem=77MB")
-        queries = Reader(lambda: url, SharedReaders(threads))
-        assert await queries.execute(settings) == ["77MB", "1min", "10s"]
-        await queries.close()
+        for url, work_mem in (make_conninfo(database, options="-c work_mem=77MB"), "77MB"), (database, "66MB"):
+            queries = Reader(partial(str, url), SharedReaders(threads))
+            assert await queries.execute(settings) == [work_mem, "1min", "10s"]
+            await queries.close()

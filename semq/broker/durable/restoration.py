@@ -64,8 +64,11 @@ def _restore_messages(state: StoredState, queues: Mapping[int, Queue], bodies: B
             queues[queue_id].restore_backlog(backlog)
         else:
             without_queue += len(backlog.positions)
-    for queue in queues.values():
+    for queue_id, queue in queues.items():
         queue.end_restore()
+        # After a crash more messages are marked than the store says; an orderly end must not forget that.
+        if queue.redelivered_to > state.handed_out.get(queue_id, 0):
+            queue.env.journal.mark_handed_out(queue_id, queue.redelivered_to)
     for body in shared.values():
         body.release()  # from now on only the queues retain it
     return without_queue

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 from local_node.link.hub_addresses import hub_dial_configs
 from local_node.link.single_request import VIRTUAL_HOST
-from semq.amqp.errors import AccessRefused, AmqpError, InvalidPath, NotAllowed
+from semq.amqp.errors import AccessRefused, AmqpError, InternalError, InvalidPath, NotAllowed
 from semq.cli.checkup.daemon_thread import in_daemon_thread
 from semq.cli.checkup.finding import FAILING, OK, Finding, failing
 from semq.clock import SystemClock
@@ -73,6 +73,8 @@ async def _finding_of(config: DialConfig, address: Address) -> Finding:
             "Check the certificate (`semq cert list` at the hub), or hub.password here and nodes.ID.password there."
         )
         return Finding(CHECK, FAILING, f"{where} refuses the login of {address}: {error.text}", advice)
+    except InternalError as error:
+        return Finding(CHECK, FAILING, f"{where}: {error}", "The hub could not check the login; see its log.")
     except AmqpError as error:
         return Finding(CHECK, FAILING, f"{where}: {error}", "Check that a SEMQ hub listens at this address.")
     except SemqError as error:

@@ -42,7 +42,7 @@ DELETE_MESSAGES, DELETE_CHUNKS = (
     f"DELETE FROM {table} WHERE ctid = ANY(ARRAY(SELECT ctid FROM {table} WHERE {key} = ANY(%s) LIMIT %s))"
     for table, key in (("broker_message", "queue_id"), ("broker_body", "body_id"))
 )
-DELETED_AT_ONCE = 2_000  # rows, so that the transaction is short
+MESSAGES_AT_ONCE, CHUNKS_AT_ONCE = 500, 100  # rows deleted in one transaction, so that it is short
 REMOVE_END_NOTE = "UPDATE semq_meta SET broker_ended = false WHERE broker_ended"
 # The content header has the body size after class and weight (AMQP 0-9-1, 4.2.6.1).
 PLACES_AND_SIZES = """
@@ -123,8 +123,10 @@ class PostgresMessageStore:
 
     async def load(self) -> StoredState:
         queues, bodies = await self._store.execute(find_unneeded)
-        for statement, keys in (DELETE_MESSAGES, queues), (DELETE_CHUNKS, bodies):
-            while keys and await self._store.execute_as_owner(delete_some, statement, keys) == DELETED_AT_ONCE:
+        for statement, keys, at_once in (
+            (DELETE_MESSAGES, queues, MESSAGES_AT_ONCE), (DELETE_CHUNKS, bodies, CHUNKS_AT_ONCE),
+        ):  # fmt: skip
+            while keys and await self._store.execute_as_owner(delete_some, statement, keys, at_once) == at_once:
                 pass
         state = await self._store.execute(load)
         await self._store.execute_as_owner(remove_end_note)
@@ -179,16 +181,16 @@ def find_unneeded(connection: Connection) -> tuple[list[int], list[int]]:
 
     Only the owner may delete these bodies: a body is stored before the message that refers to it.
     """
-    message, body = tables.broker_message.c, tables.broker_body.c
+    message, body, queue = tables.broker_message.c, tables.broker_body.c, tables.broker_queue.c
     queues = [queue_id for (queue_id,) in _driver(connection).execute(DELETED_QUEUES)]
     # Messages with large bodies are rare, and only messages refer to bodies.
-    used = select(message.body_id).where(message.body_id != 0, message.queue_id.not_in(queues))
+    used = select(message.body_id).where(message.body_id != 0, exists().where(queue.queue_id == message.queue_id))
     return queues, list(connection.execute(select(body.body_id).where(body.body_id.not_in(used)).distinct()).scalars())
 
 
-def delete_some(connection: Connection, statement: str, keys: list[int]) -> int:
-    """Delete up to ``DELETED_AT_ONCE`` rows with these keys; return their number."""
-    return _driver(connection).execute(statement.encode(), (keys, DELETED_AT_ONCE)).rowcount
+def delete_some(connection: Connection, statement: str, keys: list[int], at_once: int) -> int:
+    """Delete up to ``at_once`` rows with these keys; return their number."""
+    return _driver(connection).execute(statement.encode(), (keys, at_once)).rowcount
 
 
 def remove_end_note(connection: Connection) -> None:

@@ -206,7 +206,7 @@ class PostgresStore:
             return await self.execute(run)
         except StoreFenced as error:
             if self._lease is not lease_:
-                raise StoreUnavailable("This process has opened the store again meanwhile.") from error
+                raise StoreUnavailable("This process has closed or reopened the store meanwhile.") from error
             raise
 
     def note_missing_commits(self, reason: str) -> None:
@@ -244,8 +244,8 @@ class PostgresStore:
         assert self._lease is not None
         head = await newest(connection)
         if head is None and recovered.boot > 1:
-            async with connection.transaction():
-                await lease.keep(connection, self._lease)  # so that a takeover ends this session if it is suspended
+            # Not under the lease: the ledger may be so long that the lease must be renewed before its end is read.
+            async with ledger_partitions.limited_transaction(connection):
                 head = await adopt(connection, recovered.store_uuid)
         former, self.chain = self.chain.head, Chain(recovered.store_uuid, head)
         self._has_gone_back = False

@@ -94,8 +94,8 @@ async def test_after_a_crash_all_messages_are_marked_redelivered() -> None:
     model.publish("q", b"new", delivery_mode=2)
     waiting = [(entry.message.body, entry.deliveries) for entry in queue_of(model, "q").ready]
     assert waiting == [(b"0", 1), (b"1", 1), (b"2", 1), (b"new", 0)]
-    third = await after_restart(model)  # an orderly end: only delivered messages are flagged
-    assert [entry.deliveries for entry in queue_of(third, "q").ready] == [0, 0, 0, 0]
+    third = await after_restart(model)  # after an orderly end the marks remain
+    assert [entry.deliveries for entry in queue_of(third, "q").ready] == [1, 1, 1, 0]
 
 
 async def test_remains_of_a_deleted_queue_are_deleted_at_the_load() -> None:

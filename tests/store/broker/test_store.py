@@ -30,7 +30,7 @@ from semq.store.broker.operations import (
     StoreOp,
     Unbind,
 )
-from semq.store.broker.store import BodyGone, PostgresMessageStore
+from semq.store.broker.store import BodyGone, PostgresMessageStore, delete_some
 from semq.store.embedded.cluster import DATABASE
 from semq.store.postgres.errors import StoreFenced, StoreUnavailable
 from tests.broker.memory_store import MemoryBrokerStore
@@ -250,7 +250,15 @@ async def test_a_list_of_operations_is_written_as_a_whole_or_not_at_all(database
 async def test_many_unneeded_rows_are_deleted_in_short_transactions(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broker_store, "DELETED_AT_ONCE", 2)
+    monkeypatch.setattr(broker_store, "MESSAGES_AT_ONCE", 2)
+    monkeypatch.setattr(broker_store, "CHUNKS_AT_ONCE", 2)
+    deleted: list[int] = []
+
+    def delete_and_note(*arguments: Any) -> int:
+        deleted.append(delete_some(*arguments))
+        return deleted[-1]
+
+    monkeypatch.setattr(broker_store, "delete_some", delete_and_note)
     async with open_notified_store(database) as notified:
         store = PostgresMessageStore(notified.store)
         messages = [AddMessage(1, position, "", "q", 0, None, 7, b"h", b"") for position in range(4)]
@@ -260,6 +268,7 @@ async def test_many_unneeded_rows_are_deleted_in_short_transactions(
         await store.load()
     for table in "broker_message", "broker_body":
         assert column(database, f"SELECT count(*) FROM {table}") == [0]
+    assert deleted == [2, 2, 0, 2, 2, 1]
 
 
 async def test_a_load_that_fails_keeps_the_note_of_an_orderly_end(

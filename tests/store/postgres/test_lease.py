@@ -2,18 +2,22 @@
 
 import asyncio
 import threading
+from typing import Any
 
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import Connection, text
 
+from semq.seal.chain import ChainLink
 from semq.store.embedded.errors import NotDurable
-from semq.store.postgres import lease, store, writer
+from semq.store.postgres import lease, ledger_partitions, store, writer
 from semq.store.postgres.chain import adopt
 from semq.store.postgres.errors import LeaseHeld, StoreFenced, StoreUnavailable
 from semq.store.postgres.lease import VALID_S
 from semq.store.postgres.owner import NOWHERE
+from semq.store.rows import Event, LedgerLine, Side
+from tests.store.jobs import Job
 from tests.store.postgres.notified_store import (
     NotifiedStore,
     accepting,
@@ -110,24 +114,32 @@ async def test_the_store_of_a_process_that_is_suspended_in_a_transaction_beside_
 async def test_the_store_of_a_process_that_is_suspended_while_it_makes_the_chain_is_taken_over(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_notified_store(database):
-        pass  # a ledger without a chain
+    monkeypatch.setattr(ledger_partitions, "SUSPENDED_MS", 1000)
+    async with open_notified_store(database) as older:
+        line = LedgerLine(0, Side.HUB, Event.STORED, "1.10008.1.1.a.1")
+        assert await older.do(Job(lambda unit: unit.ledger.append(line))) == [None]
+    run(database, "DELETE FROM semq_chain")
     has_begun, resumed = asyncio.Event(), asyncio.Event()
 
-    async def suspended(*_: object) -> None:
+    async def suspended(connection: psycopg.AsyncConnection[Any], store_uuid: str) -> ChainLink | None:
+        head = await adopt(connection, store_uuid)
         has_begun.set()
         await resumed.wait()
+        return head
 
     monkeypatch.setattr(store, "adopt", suspended)
     first, second = NotifiedStore(database), NotifiedStore(database, "two")
     starting = asyncio.create_task(first.store.start())
-    await has_begun.wait()
+    begun = asyncio.create_task(has_begun.wait())
+    await asyncio.wait({starting, begun}, return_when=asyncio.FIRST_COMPLETED)
+    assert begun.done()
     monkeypatch.setattr(store, "adopt", adopt)
     await second.reopen()
     resumed.set()
     with pytest.raises(StoreUnavailable):
         await starting
     await second.store.stop()
+    assert column(database, "SELECT count FROM semq_chain") == [1]
 
 
 async def test_a_change_that_only_the_owner_may_make_is_refused_after_a_takeover(database: str) -> None:

@@ -114,7 +114,7 @@ async def test_the_creation_of_a_partition_never_delays_the_writer(
 async def test_a_process_that_is_suspended_while_it_drops_a_partition_delays_no_other(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger_partitions, "SUSPENDED_MS", 200)
+    monkeypatch.setattr(ledger_partitions, "SUSPENDED_MS", 1000)
     async with open_notified_store(database) as notified, await connect(database) as connection:
         name = (await make_ahead(connection, DAY, days=0))[0]
         drop = sql.SQL("DROP TABLE {}").format(sql.Identifier(name))

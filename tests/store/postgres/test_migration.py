@@ -55,12 +55,13 @@ def test_simultaneous_upgrades_wait_for_one_another(empty_database: str) -> None
 
 
 def test_an_upgrade_does_not_wait_for_a_suspended_process(empty_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(migration, "SUSPENDED_S", 0.2)
+    monkeypatch.setattr(migration, "SUSPENDED_S", 1)
     suspended, resumed = Event(), Event()
     apply = migration._apply
 
     def suspend(connection: Connection, revision: str) -> None:
         monkeypatch.setattr(migration, "_apply", apply)
+        monkeypatch.setattr(migration, "SUSPENDED_S", 600)  # for the second upgrade
         suspended.set()
         resumed.wait()
         apply(connection, revision)
@@ -68,7 +69,7 @@ def test_an_upgrade_does_not_wait_for_a_suspended_process(empty_database: str, m
     monkeypatch.setattr(migration, "_apply", suspend)
     with ThreadPoolExecutor() as pool:
         first = pool.submit(migration.upgrade, empty_database)
-        suspended.wait()
+        assert suspended.wait(60)
         try:
             assert migration.upgrade(empty_database) == head()
         finally:
