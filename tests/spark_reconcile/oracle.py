@@ -20,7 +20,7 @@ FORBIDDEN = {
 
 @dataclass
 class OracleWorld:
-    """What a verdict depends on besides the lines. Times: milliseconds since 1970 UTC."""
+    """Facts besides the lines on which a verdict depends. Times: milliseconds since 1970 UTC."""
 
     start: int  #: of the business date
     end: int  #: of the business date

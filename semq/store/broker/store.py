@@ -204,10 +204,8 @@ def load(connection: Connection) -> StoredState:
     with connection.begin():
         driver = _driver(connection)
         highest = connection.execute(select(body.c.body_id).order_by(body.c.body_id.desc()).limit(1)).scalar()
-        next_queue_id, ended = connection.execute(select(meta.next_queue_id, meta.broker_ended)).one_or_none() or (
-            1,
-            False,
-        )
+        row = connection.execute(select(meta.next_queue_id, meta.broker_ended)).one_or_none()
+        next_queue_id, ended = row or (1, False)
         backlogs, eager = _divide_messages(driver)
         return StoredState(
             exchanges=_all(connection, tables.broker_exchange, DeclareExchange),
