@@ -18,9 +18,10 @@ from semq.store.postgres.connections import OwnReaders, Readers
 from semq.store.postgres.errors import StoreUnavailable
 
 CONNECT_S = 10
-# The server ends a session that waits in a transaction for its process: a suspended process must not keep locks. The
-# time is shorter than the validity of a lease.
-ENDED_IF_SUSPENDED = "-c idle_in_transaction_session_timeout=10s"
+# The server ends a session that waits so long in a transaction for its process: a suspended process must not keep locks.
+# The time is shorter than the validity of a lease.
+SUSPENDED_MS = 10_000
+ENDED_IF_SUSPENDED = f"-c idle_in_transaction_session_timeout={SUSPENDED_MS}"
 CLOSE_S = 10.0  # time that ``close`` waits for queries in progress
 # A server that disappears without closing the connection is noticed after about 15 seconds.
 KEEPALIVE: dict[str, Any] = {

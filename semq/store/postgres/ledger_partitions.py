@@ -13,9 +13,10 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from semq.store.reader import SUSPENDED_MS
+
 AHEAD_DAYS = 3
 LOCK_WAIT_MS = 2000
-SUSPENDED_MS = 10_000  # time after which the server ends the session of a process that is suspended in the transaction
 OTHER = "semq_ledger_other"
 
 PARTITIONS = """
