@@ -43,6 +43,7 @@ from tests.surroundings import (
     use_memory,
     uses_memory,
 )
+from tests.turns import ALL, CHOICES, TODAY, TURNS, is_in_turn, turn_of_today
 
 if TYPE_CHECKING:  # the import takes long, so only tests that start nodes do it
     from tests.app.network import Network
@@ -58,9 +59,10 @@ _measuring = pytest.StashKey[Measuring]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--quick`` and ``--deep``."""
+    """Add ``--quick``, ``--deep`` and ``--turn``."""
     parser.addoption("--quick", action="store_true", help=f"leave out tests that are marked {', '.join(MARKS)}")
     parser.addoption("--deep", action="store_true", help=f"more seeds, examples, cycles; also tests marked {DEEP}")
+    parser.addoption("--turn", default=ALL, choices=CHOICES, help="which of the long tests: see tests/turns.py")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -83,6 +85,8 @@ def pytest_configure(config: pytest.Config) -> None:
     left_out = MARKS if config.getoption("quick") else () if config.getoption("deep") else (DEEP,)
     if not config.option.markexpr:
         config.option.markexpr = " and ".join(f"not {mark}" for mark in left_out)
+    if config.option.turn == TODAY:  # here, because workers get the options of this process
+        config.option.turn = turn_of_today()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -98,13 +102,22 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests; on a worker, sort them by the rows of ``kinds``."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out long tests of other turns, and mark the rest; on a worker, sort them by the rows of ``kinds``."""
+    turn = config.option.turn
+    config.hook.pytest_deselected(items=[item for item in items if not is_in_turn(item.nodeid, turn)])
+    items[:] = [item for item in items if is_in_turn(item.nodeid, turn)]
     for item in items:
         for mark in marks_of(item):
             item.add_marker(mark)
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=lambda item: rank_of(item.nodeid))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say which turn the run was."""
+    if config.option.turn != ALL:
+        terminalreporter.write_line(f"Turn {config.option.turn} of {len(TURNS)} of the long tests; --turn all runs all.")
 
 
 def pytest_collection_finish() -> None:
