@@ -117,7 +117,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say which turn the run was."""
     if config.option.turn != ALL:
-        terminalreporter.write_line(f"Turn {config.option.turn} of {len(TURNS)} of the long tests; --turn all runs all.")
+        number = f"{config.option.turn} of {len(TURNS)}"
+        terminalreporter.write_line(f"Of the long tests, these are turn {number}; --turn all runs all of them.")
 
 
 def pytest_collection_finish() -> None:

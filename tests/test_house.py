@@ -154,6 +154,7 @@ TESTS_WITHOUT_MODULE: dict[str, str] = {
     "tests/house/test_maps.py": "the docstrings of packages",
     "tests/house/test_names.py": "all sources",
     "tests/test_kinds.py": "tests/kinds.py",
+    "tests/test_turns.py": "tests/turns.py",
     "tests/test_surroundings.py": "tests/surroundings.py",
     "tests/prepared/test_client.py": "tests/prepared",
     "tests/test_protocol_references.py": "PROTOCOL.md",
