@@ -30,7 +30,8 @@ from semq.installation.empty_database import copy_empty_database
 from semq.store.embedded.cluster import DATABASE
 from semq.store.embedded.server import EmbeddedPostgres
 from tests import depth
-from tests.kinds import DEEP, MARKS, Groups, kind_of, marks_of, rank_of
+from tests.selection.kinds import DEEP, MARKS, Groups, kind_of, marks_of, rank_of
+from tests.selection.turns import ALL, CHOICES, TODAY, TURNS, is_in_turn, turn_of_today
 from tests.surroundings import (
     Measuring,
     collect_rarely,
@@ -43,7 +44,6 @@ from tests.surroundings import (
     use_memory,
     uses_memory,
 )
-from tests.turns import ALL, CHOICES, TODAY, TURNS, is_in_turn, turn_of_today
 
 if TYPE_CHECKING:  # the import takes long, so only tests that start nodes do it
     from tests.app.network import Network
@@ -62,7 +62,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add ``--quick``, ``--deep`` and ``--turn``."""
     parser.addoption("--quick", action="store_true", help=f"leave out tests that are marked {', '.join(MARKS)}")
     parser.addoption("--deep", action="store_true", help=f"more seeds, examples, cycles; also tests marked {DEEP}")
-    parser.addoption("--turn", default=ALL, choices=CHOICES, help="which of the long tests: see tests/turns.py")
+    parser.addoption("--turn", default=ALL, choices=CHOICES, help="which of the long tests: see tests/selection/turns.py")
 
 
 @pytest.hookimpl(tryfirst=True)

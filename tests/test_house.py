@@ -23,7 +23,7 @@ from tests.house.sources import (
     nodes,
     tree,
 )
-from tests.kinds import KINDS
+from tests.selection.kinds import KINDS
 
 # package or module | floor: imports point to lower floors only
 FLOORS: dict[str, float] = {
@@ -153,8 +153,8 @@ TESTS_WITHOUT_MODULE: dict[str, str] = {
     "tests/house/test_figures.py": "tests/house/figures.py",
     "tests/house/test_maps.py": "the docstrings of packages",
     "tests/house/test_names.py": "all sources",
-    "tests/test_kinds.py": "tests/kinds.py",
-    "tests/test_turns.py": "tests/turns.py",
+    "tests/selection/test_kinds.py": "tests/selection/kinds.py",
+    "tests/selection/test_turns.py": "tests/selection/turns.py",
     "tests/test_surroundings.py": "tests/surroundings.py",
     "tests/prepared/test_client.py": "tests/prepared",
     "tests/test_protocol_references.py": "PROTOCOL.md",

@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from tests.turns import ALL, CHOICES, NUMBERS, TABLE, TODAY, TURNS, _turns_of, is_in_turn, turn_of_today
+from tests.selection.turns import ALL, CHOICES, NUMBERS, TABLE, TODAY, TURNS, _turns_of, is_in_turn, turn_of_today
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DIGITS = [choice for choice in CHOICES if choice.isdigit()]
 
 
@@ -33,7 +33,7 @@ def test_a_long_test_is_in_one_turn_and_other_tests_are_in_all() -> None:
             node_id = f"{name}[a]" if "::" in name else f"{name}::test_a[a::b]"
             assert [choice for choice in DIGITS if is_in_turn(node_id, choice)] == [digit]
             assert is_in_turn(node_id, ALL)
-    assert all(is_in_turn("tests/test_turns.py::test_a", choice) for choice in (*DIGITS, ALL))
+    assert all(is_in_turn("tests/selection/test_turns.py::test_a", choice) for choice in (*DIGITS, ALL))
 
 
 def test_today_is_one_of_the_turns() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.kinds import KINDS, Groups, kind_of, rank_of
+from tests.selection.kinds import KINDS, Groups, kind_of, rank_of
 
 CRASH = [f"tests/crash/test_{name}.py::test_{number}" for name in ("campaign", "refusing") for number in range(2)]
 SPARK = [f"tests/spark_reconcile/spark/test_session.py::test_{number}" for number in range(5)]
@@ -96,7 +96,7 @@ def test_every_test_is_run_once_and_groups_stay_together(scheduler: Any) -> None
 
 def test_every_row_has_tests() -> None:
     """A row with an outdated name would match no test."""
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     for kind in KINDS:
         file, _, name = kind.prefix.partition("::")
         files = list(root.glob(f"{file}*"))
