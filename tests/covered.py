@@ -5,7 +5,6 @@
 
 # module | test, below tests/
 TABLE = """
-local_node.link.single_request         local_node/operations/test_trace.py
 semq.engine.direct                     flows/test_direct.py
 semq.cli.checkup.daemon_thread         cli/checkup/test_doctor.py
 semq.cli.checkup.direct_links          flows/real_nodes/test_without_hub.py

@@ -11,7 +11,7 @@ import msgspec
 
 from local_node.errors import RefusedByPeer
 from semq.amqp.content import ContentHeader, Properties
-from semq.amqp.errors import AmqpError, ConnectionForced, InternalError
+from semq.amqp.errors import AmqpError, Broken, ConnectionForced, InternalError
 from semq.clock import Clock
 from semq.errors import Unavailable
 from semq.transport.dialer import DialConfig, dial
@@ -20,6 +20,7 @@ from semq.transport.turn import Turn
 
 VIRTUAL_HOST = "enroll"
 PATIENCE_S = 30.0
+CANNOT_ANSWER = InternalError, ConnectionForced  # ends of a connection by a peer that stops or has failed: no refusal
 
 
 async def request(
@@ -36,8 +37,8 @@ async def request(
     """
     try:
         link = await dial(config, clock, Turn())
-    except (InternalError, ConnectionForced) as error:
-        raise Unavailable(f"{peer_name} could not check the login.", fault=error.text) from error
+    except CANNOT_ANSWER as error:
+        raise Unavailable(f"{peer_name} could not answer.", fault=error.text) from error
     except AmqpError as error:
         raise RefusedByPeer(f"{peer_name} refused the login.", fault=error.text) from error
     try:
@@ -51,12 +52,14 @@ async def request(
             channel.on_closed = lambda error: _fail(answer, error)
             channel.publish(exchange, operation, header, body)
             reply = msgspec.json.decode(await answer, type=dict[str, Any])
+    except CANNOT_ANSWER as error:
+        raise Unavailable(f"{peer_name} could not answer.", fault=error.text) from error
+    except (TimeoutError, LinkLost, Broken, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Unavailable(f"{peer_name} did not answer.", host=config.host, cause=repr(error)) from error
     except AmqpError as error:
         raise RefusedByPeer(
             f"{peer_name} does not accept this request.", operation=operation, fault=error.text
         ) from error
-    except (TimeoutError, LinkLost, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Unavailable(f"{peer_name} did not answer.", host=config.host, cause=repr(error)) from error
     finally:
         await link.close(1.0)
     if not reply.get("ok"):

@@ -18,6 +18,7 @@ from semq.pki.keys import key_id
 from semq.pki.slots import KeyRing
 from semq.pki.tls import server_context
 from semq.pki.trust import TrustStore
+from semq.service.admin import RequestExchange
 from semq.service.credentials.identity import ring_of
 from semq.store.postgres.errors import StoreUnavailable
 from semq.transport.errors import DialFailed
@@ -72,7 +73,7 @@ async def test_a_token_serves_again_if_the_hub_could_not_check_the_login(
 
     with monkeypatch.context() as away:
         away.setattr(hub.server.authenticator, "authenticate", fail)
-        with pytest.raises(Unavailable, match="could not check the login"):
+        with pytest.raises(Unavailable, match="The hub could not answer"):
             await enrol(keys, address, answer["fingerprint"], answer["token"], CLOCK)
     await enrol(keys, address, answer["fingerprint"], answer["token"], CLOCK)
 
@@ -88,6 +89,27 @@ async def test_a_renewal_that_was_interrupted_is_continued(inprocess: InProcess)
     assert await renew(keys, address, hub_trust(hub), CLOCK) == renewed
     assert len(await hub.registry.certificates()) == 2
     assert keys.rotate(CLOCK.wall()) == renewed
+
+
+async def test_a_renewal_gets_no_other_certificate_if_the_hub_stops_during_the_test_of_the_first(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = await inprocess.secure_hub()
+    settings = inprocess.secure_settings("10008", hub)
+    await inprocess.enrol(settings, hub)
+    keys, address = ring_of(settings), HubAddress("127.0.0.1", hub.port)
+    renewed = await renew(keys, address, hub_trust(hub), CLOCK)
+
+    def stop(*_: object) -> None:
+        for session in list(hub.server.sessions):
+            session.force_close("the node stops")
+
+    with monkeypatch.context() as stopping:
+        stopping.setattr(RequestExchange, "publish", stop)
+        with pytest.raises(Unavailable, match="The hub could not answer"):
+            await renew(keys, address, hub_trust(hub), CLOCK)
+    assert await renew(keys, address, hub_trust(hub), CLOCK) == renewed
+    assert len(await hub.registry.certificates()) == 2
 
 
 async def test_a_key_that_was_revoked_is_not_certified_again(inprocess: InProcess) -> None:

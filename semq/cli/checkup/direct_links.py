@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from local_node.link.direct import partner_address, partner_dial_configs
-from local_node.link.single_request import VIRTUAL_HOST
+from local_node.link.single_request import CANNOT_ANSWER, VIRTUAL_HOST
 from semq.amqp.errors import AccessRefused, InvalidPath, NotAllowed
 from semq.cli.checkup.daemon_thread import in_daemon_thread
 from semq.cli.checkup.finding import OK, WARNING, Finding
@@ -60,6 +60,9 @@ async def _finding_of(config: DialConfig, own: Address, partner: Address) -> Fin
         return Finding(check, OK, f"{where} accepts the login of {own}")
     except AccessRefused as error:
         return Finding(check, WARNING, f"{where} refuses the login of {own}: {error.text}", REFUSED)
+    except CANNOT_ANSWER as error:
+        advice = "The partner's node stops, or could not check the login: see its log, and repeat."
+        return Finding(check, WARNING, f"{where}: {error}", advice)
     except SemqError as error:
         return Finding(check, WARNING, f"{where}: {error}", UNREACHED)
     await link.close(1.0)

@@ -8,8 +8,8 @@ import ssl
 from collections.abc import AsyncIterator
 
 from local_node.link.hub_addresses import hub_dial_configs
-from local_node.link.single_request import VIRTUAL_HOST
-from semq.amqp.errors import AccessRefused, AmqpError, InternalError, InvalidPath, NotAllowed
+from local_node.link.single_request import CANNOT_ANSWER, VIRTUAL_HOST
+from semq.amqp.errors import AccessRefused, AmqpError, InvalidPath, NotAllowed
 from semq.cli.checkup.daemon_thread import in_daemon_thread
 from semq.cli.checkup.finding import FAILING, OK, Finding, failing
 from semq.clock import SystemClock
@@ -23,6 +23,10 @@ from semq.transport.turn import Turn
 from semq.umx_t.address import Address
 
 CHECK = "way to the hub"
+REFUSED_CERTIFICATE = (
+    "The hub has revoked the certificate, or does not serve this node: see its log, and `semq cert list` there. After a"
+    " revocation enrol again, with a token from `semq hub nodes token` at the hub."
+)
 
 # Class of the cause of DialFailed | advice; the first matching row applies.
 ADVICE: tuple[tuple[type[BaseException], str], ...] = (
@@ -69,12 +73,11 @@ async def _finding_of(config: DialConfig, address: Address) -> Finding:
     except (NotAllowed, InvalidPath):  # a hub without an authority has no such virtual host, but has accepted the login
         return Finding(CHECK, OK, f"{where} accepts the login of {address}")
     except AccessRefused as error:
-        advice = (
-            "Check the certificate (`semq cert list` at the hub), or hub.password here and nodes.ID.password there."
-        )
+        advice = REFUSED_CERTIFICATE if config.tls else "Compare hub.password here with nodes.ID.password at the hub."
         return Finding(CHECK, FAILING, f"{where} refuses the login of {address}: {error.text}", advice)
-    except InternalError as error:
-        return Finding(CHECK, FAILING, f"{where}: {error}", "The hub could not check the login; see its log.")
+    except CANNOT_ANSWER as error:
+        advice = "The hub stops, or could not check the login: see its log, and repeat."
+        return Finding(CHECK, FAILING, f"{where}: {error}", advice)
     except AmqpError as error:
         return Finding(CHECK, FAILING, f"{where}: {error}", "Check that a SEMQ hub listens at this address.")
     except SemqError as error:

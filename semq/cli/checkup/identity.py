@@ -1,4 +1,7 @@
-"""Checks of a node's keys, its certificate and its authority."""
+"""Checks of a node's keys, its certificate and its authority.
+
+Only the hub knows whether it has revoked the certificate: see ``hub_link``.
+"""
 
 from collections.abc import Iterator
 

@@ -16,7 +16,7 @@ MISSING_STORE = "`semq hub instances` shows which instance serves it; start that
 # Check of node.health | advice
 ADVICE = {
     "store": "See the findings about the database; the node tries again by itself.",
-    "link": "Check the network path to the hub; the node dials again by itself.",
+    "link": "See the finding `way to the hub`; the node dials again by itself.",
     "direct": "Check the network, and that the nodes of these partners run; documents wait, or go through the hub.",
     "datagrams": "Let UDP pass to and from datagrams.port; after loss see OPERATIONS.md, *Datagrams*.",
     "certificate": "`semq cert show` shows it; see OPERATIONS.md, *Certificates and keys*.",

@@ -9,7 +9,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from semq.cli.checkup import database, doctor, hub_link, identity, machine
+from semq.broker.server import AmqpServer
+from semq.cli.checkup import database, direct_links, doctor, hub_link, identity, machine
 from semq.cli.checkup.database import check as check_database
 from semq.cli.checkup.finding import FAILING, OK, WARNING, Finding
 from semq.config import file as config_file
@@ -17,8 +18,10 @@ from semq.config import load
 from semq.config.settings import Settings
 from semq.installation.configuration import free_ports
 from semq.service.credentials.identity import ring_of
+from semq.store.postgres.errors import StoreUnavailable
 from tests.app.network import Network
 from tests.cli.command import node_process, semq, semq_aside
+from tests.local_node.link.test_direct import Hubless
 from tests.pki.people import authority
 from tests.service.inprocess import InProcess, linked
 from tests.store.embedded.replication import replicated
@@ -110,6 +113,7 @@ def test_a_password_that_the_hub_does_not_know_fails(network: Network, tmp_path:
     assert result.status == 1
     assert "refuses the login of 1.10008" in result.out
     assert "guessed" not in result.out
+    assert "Compare hub.password" in result.out
 
 
 def test_a_file_with_faults_ends_with_status_78(tmp_path: Path) -> None:
@@ -355,10 +359,40 @@ async def test_missing_revoked_and_foreign_certificates_fail(inprocess: InProces
     refused = await finding_of_hub_link(settings)
     assert refused.verdict == FAILING
     assert "refuses the login of 1.10008" in refused.detail
+    assert "has revoked the certificate" in refused.advice
     ring = ring_of(settings)
     ring.trust_path.write_bytes(authority("another").pem)
     assert verdicts(identity.check(settings))["certificate"] == FAILING
     assert "authority" in (await finding_of_hub_link(settings)).advice
+
+
+@pytest.mark.parametrize("obstacle", ["stop", "store"])
+async def test_a_peer_that_cannot_check_the_login_now_is_not_taken_for_another_program(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch, obstacle: str
+) -> None:
+    hubless = Hubless(inprocess)
+    partner = await hubless.start_node("56001", '[direct."10008"]\n')
+    node = await hubless.start_node("10008", f'[direct."56001"]\nurls = ["amqps://127.0.0.1:{partner.port}"]\n')
+    hub = await inprocess.secure_hub()
+    settings = inprocess.secure_settings("88001", hub)
+    await inprocess.enrol(settings, hub)
+
+    def hinder(server: AmqpServer) -> None:
+        async def authenticate(*_: object) -> str | None:
+            if obstacle == "store":
+                raise StoreUnavailable
+            for session in list(server.sessions):
+                session.force_close("the node stops")
+            return None
+
+        monkeypatch.setattr(server.authenticator, "authenticate", authenticate)
+
+    hinder(hub.server)
+    found = await finding_of_hub_link(settings)
+    assert (found.verdict, "The hub stops, or could not check the login" in found.advice) == (FAILING, True)
+    hinder(partner.server)
+    [found] = [finding async for finding in direct_links.check(node.settings)]
+    assert (found.verdict, "node stops, or could not check the login" in found.advice) == (WARNING, True)
 
 
 async def test_the_advice_names_the_obstacle_on_the_way_to_the_hub(tmp_path: Path) -> None:
