@@ -18,8 +18,8 @@ from semq.store.postgres.connections import OwnReaders, Readers
 from semq.store.postgres.errors import StoreUnavailable
 
 CONNECT_S = 10
-# The server ends a session that waits so long in a transaction for its process: a suspended process must not keep locks.
-# The time is shorter than the validity of a lease.
+# The server ends a session that waits so long in a transaction for its process: a suspended process must not keep
+# locks. The time is shorter than the validity of a lease.
 SUSPENDED_MS = 10_000
 ENDED_IF_SUSPENDED = f"-c idle_in_transaction_session_timeout={SUSPENDED_MS}"
 CLOSE_S = 10.0  # time that ``close`` waits for queries in progress
@@ -43,6 +43,12 @@ def is_unavailable(error: Exception) -> bool:
     """Return whether a query failed because the server cannot be reached, or has ended a suspended session."""
     cause = getattr(error, "orig", None) or error
     return isinstance(error, UNAVAILABLE) or isinstance(cause, psycopg.errors.IdleInTransactionSessionTimeout)
+
+
+def unavailable(error: Exception) -> StoreUnavailable:
+    """Return the error of the store for a query that failed so, in the words of the driver."""
+    cause = getattr(error, "orig", None) or error  # SQLAlchemy adds the statement and a link
+    return StoreUnavailable(fault=str(cause).strip())
 
 
 def connection_parameters(url: str, name: str, *options: str) -> dict[str, Any]:
@@ -84,8 +90,7 @@ class Reader:
         except Exception as error:
             if not is_unavailable(error):
                 raise
-            cause = getattr(error, "orig", None) or error  # SQLAlchemy adds the statement and a link
-            raise StoreUnavailable(fault=str(cause).strip()) from error
+            raise unavailable(error) from error
 
     async def close(self) -> None:
         """Close the connections when the queries in progress have ended, at the latest after CLOSE_S."""

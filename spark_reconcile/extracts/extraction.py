@@ -22,6 +22,7 @@ from semq.app import Client
 from semq.clock import Clock
 from semq.config import Settings as NodeSettings
 from semq.store.embedded.server import EmbeddedPostgres
+from semq.store.reader import connection_parameters
 from spark_reconcile.days import Calendar, which_date
 from spark_reconcile.errors import BadExtract, BadRunRequest, BadSettings, LedgerAway
 from spark_reconcile.extracts.delivery import PIECE_BYTES, Collector, deliver
@@ -177,8 +178,10 @@ def _salt(file: Path | None) -> bytes | None:
 
 @contextmanager
 def _connected(url: str) -> Iterator[psycopg.Connection]:
+    """Yield a connection. Each query has a transaction of its own: none lasts while files are signed."""
     try:
-        connection = psycopg.connect(url.replace("postgresql+psycopg://", "postgresql://", 1), connect_timeout=30)
+        parameters = connection_parameters(url.replace("postgresql+psycopg://", "postgresql://", 1), "semq-extract")
+        connection = psycopg.connect(**parameters, autocommit=True)
     except psycopg.Error as error:
         raise LedgerAway(why=type(error).__name__) from error
     with connection:

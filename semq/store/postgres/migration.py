@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 from alembic import command
@@ -16,14 +17,14 @@ from sqlalchemy.pool import NullPool
 
 import migrations
 from semq.store.postgres.durability import refuse_old_server
-from semq.store.postgres.errors import SchemaBusy, StoreUnavailable
+from semq.store.postgres.errors import SchemaBusy
 from semq.store.postgres.schema_version import VERSION_TABLE, head, refuse_newer
-from semq.store.reader import is_unavailable
+from semq.store.reader import connection_parameters, is_unavailable, unavailable
 
 LOCK = 0x53454D51  # "SEMQ": one upgrade at a time, in all processes
 # LOCK_MS is below the deadlock_timeout of Postgres (1 s), so that the upgrade gives way, and not the node.
 LOCK_MS, PAUSE_S, TRIES = 500, 0.25, 20
-SUSPENDED_S = 60  # time after which the server ends the session of an upgrading process that is suspended
+IDLE_S_MAX = 60  # the server ends the session of an upgrading process that is suspended for so long
 LOCK_HOLDERS = """
     SELECT DISTINCT format('%s (process %s of the server)', coalesce(nullif(a.application_name, ''), a.usename), a.pid)
     FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid JOIN pg_class c ON c.oid = l.relation
@@ -34,7 +35,11 @@ LOCK_HOLDERS = """
 
 def engine_of(url: str) -> Engine:
     """Return a SQLAlchemy engine for a URL in the form of libpq."""
-    return create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
+
+    def connect() -> psycopg.Connection[Any]:
+        return psycopg.connect(**connection_parameters(url, "semq-upgrade"))
+
+    return create_engine("postgresql+psycopg://", creator=connect, poolclass=NullPool)
 
 
 def upgrade(url: str) -> str:
@@ -50,7 +55,7 @@ def upgrade(url: str) -> str:
         refuse_old_server(driver.info.server_version)
         with connection.begin():
             for limit in ("idle_session_timeout", "idle_in_transaction_session_timeout"):
-                connection.execute(text(f"SET {limit} = '{SUSPENDED_S}s'"))
+                connection.execute(text(f"SET {limit} = '{IDLE_S_MAX}s'"))
             connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": LOCK})  # until the connection ends
             current = _revision(connection)
         refuse_newer(current)
@@ -89,7 +94,7 @@ def _connected(url: str) -> Iterator[Connection]:
     except Exception as error:
         if not is_unavailable(error):
             raise
-        raise StoreUnavailable(fault=str(error).strip()) from error
+        raise unavailable(error) from error
 
 
 def _revision(connection: Connection) -> str | None:

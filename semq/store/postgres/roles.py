@@ -16,7 +16,8 @@ from psycopg import conninfo, sql
 from sqlalchemy import URL
 
 from semq.store.files import write_safely
-from semq.store.postgres.errors import RoleRefused, SchemaOpen, StoreUnavailable
+from semq.store.postgres.errors import RoleRefused, SchemaOpen
+from semq.store.reader import ENDED_IF_SUSPENDED, connection_parameters, is_unavailable, unavailable
 from semq.store.submission_tables import tb_0031_submit
 
 NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -166,17 +167,17 @@ def _owner_connection(url: str, role: str) -> "Iterator[psycopg.Connection[Any]]
     try:
         with _open_connection(url) as connection:
             yield connection
-    except psycopg.OperationalError as error:
-        raise StoreUnavailable(fault=str(error).strip()) from error
     except psycopg.Error as error:
+        if is_unavailable(error):
+            raise unavailable(error) from error
         raise RoleRefused(f"Postgres refused: {error.diag.message_primary or error}", role=role) from error
 
 
 def _open_connection(url: str) -> "psycopg.Connection[Any]":
     try:
-        return psycopg.connect(url)
+        return psycopg.connect(**connection_parameters(url, "semq-roles", ENDED_IF_SUSPENDED))
     except psycopg.Error as error:
-        raise StoreUnavailable(fault=str(error).strip()) from error
+        raise unavailable(error) from error
 
 
 def _schema(connection: "psycopg.Connection[Any]") -> sql.Identifier:

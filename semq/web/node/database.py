@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.exc import DataError
 
 from semq.store.postgres.errors import StoreUnavailable
-from semq.store.reader import ENDED_IF_SUSPENDED, connection_parameters, is_unavailable
+from semq.store.reader import ENDED_IF_SUSPENDED, connection_parameters, is_unavailable, unavailable
 from semq.web.errors import BadRequest, QueryTooSlow
 
 READERS, WRITERS = 4, 2  # connections of each pool, with a thread for each
@@ -76,7 +76,7 @@ class Database:
             if isinstance(cause, psycopg.errors.QueryCanceled):
                 raise QueryTooSlow(limit_ms=READ_MS if engine is self._reader else WRITE_MS) from error
             if is_unavailable(error):
-                raise StoreUnavailable(fault=str(error).strip()) from error
+                raise unavailable(error) from error
             raise
 
     def _engine(self, name: str, size: int, *options: str) -> Engine:

@@ -19,7 +19,9 @@ from semq.store.rows import Event
 from semq.umx_t.locator import parse_lk0
 from spark_reconcile import commands
 from spark_reconcile.days import Window, parse_date
+from spark_reconcile.extracts.extract import Extract
 from spark_reconcile.extracts.ledger import read_ledger
+from spark_reconcile.extracts.manifest import Manifest
 from spark_reconcile.sources import inputs
 from spark_reconcile.storage import Place
 from tests.clocks import noon_clock
@@ -124,6 +126,25 @@ async def test_missed_nights_are_extracted_once(sender: LocalNode, monkeypatch: 
     assert result["documents"] >= 3
     code, result = await call(sender, monkeypatch, "extract", "--config", config, "--nightly")
     assert (code, result["extracts"], result["documents"]) == (0, [], 0)
+
+
+def test_no_lock_on_the_ledger_is_held_while_extracts_are_finished(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish, sessions = Extract.finish, []
+
+    def finish_beside_a_lock(extract: Extract) -> Manifest:
+        with psycopg.connect(database) as other:
+            other.execute("LOCK TABLE semq_ledger IN ACCESS EXCLUSIVE MODE NOWAIT")
+            sessions.extend(
+                other.execute("SELECT state FROM pg_stat_activity WHERE application_name = 'semq-extract'").fetchall()
+            )
+        return finish(extract)
+
+    monkeypatch.setattr(Extract, "finish", finish_beside_a_lock)
+    words = ("--node", "1.10008", "--database-url", database, "--business-date", TODAY, "--extracts", str(tmp_path))
+    assert commands.main(["extract", *words], CLOCK) == 0
+    assert sessions == [("idle",)]
 
 
 def test_commands_are_refused_without_a_node_or_its_database_or_with_a_short_salt(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from semq.store.postgres.errors import SchemaBusy, SchemaTooNew, StoreUnavailabl
 from semq.store.postgres.pipeline import OPTIONS
 from semq.store.postgres.schema_version import VERSION_TABLE, head
 from semq.store.postgres.statements import LOAD, QUERY, STATEMENTS, WRITE
+from semq.store.reader import KEEPALIVE
 from semq.store.tables import EXTERNAL, STORAGE, metadata
 from tests.conftest import new_database_of
 
@@ -55,13 +56,13 @@ def test_simultaneous_upgrades_wait_for_one_another(empty_database: str) -> None
 
 
 def test_an_upgrade_does_not_wait_for_a_suspended_process(empty_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(migration, "SUSPENDED_S", 1)
+    monkeypatch.setattr(migration, "IDLE_S_MAX", 1)
     suspended, resumed = Event(), Event()
     apply = migration._apply
 
     def suspend(connection: Connection, revision: str) -> None:
         monkeypatch.setattr(migration, "_apply", apply)
-        monkeypatch.setattr(migration, "SUSPENDED_S", 600)  # for the second upgrade
+        monkeypatch.setattr(migration, "IDLE_S_MAX", 600)  # for the second upgrade
         suspended.set()
         resumed.wait()
         apply(connection, revision)
@@ -76,6 +77,21 @@ def test_an_upgrade_does_not_wait_for_a_suspended_process(empty_database: str, m
             resumed.set()
         with pytest.raises(StoreUnavailable):
             first.result()
+
+
+def test_the_session_of_an_upgrade_has_a_name_and_notices_a_lost_server(empty_database: str) -> None:
+    with migration.engine_of(empty_database).connect() as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        parameters = driver.info.get_parameters()
+    assert parameters["application_name"] == "semq-upgrade"
+    assert KEEPALIVE.items() <= {name: int(value) for name, value in parameters.items() if value.isdigit()}.items()
+
+
+def test_a_database_that_cannot_be_upgraded_is_reported_in_the_words_of_the_driver(postgres: Any) -> None:
+    with pytest.raises(StoreUnavailable) as caught:
+        migration.upgrade(postgres.url_of("no_such_database"))
+    assert str(caught.value.facts["fault"]).endswith('database "no_such_database" does not exist')
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import psycopg
@@ -132,6 +133,25 @@ def test_a_database_without_tables_and_an_unavailable_one_are_refused(empty_data
         roles.grant(empty_database, role, ["send"], "secret")
     with pytest.raises(StoreUnavailable):
         roles.grant("postgresql://nobody@127.0.0.1:1/none?connect_timeout=2", role, ["send"], "secret")
+
+
+def test_a_suspended_grant_keeps_no_locks(database: str, role: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roles, "ENDED_IF_SUSPENDED", "-c idle_in_transaction_session_timeout=0.2s")
+    apply, has_ended = roles._apply, Event()
+
+    def suspended(*arguments: Any) -> None:
+        # The row of the schema is locked: this waits for the end of the suspended session.
+        with psycopg.connect(database, options="-c lock_timeout=20s") as other:
+            other.execute("GRANT USAGE ON SCHEMA public TO pg_monitor")
+        has_ended.set()
+        apply(*arguments)
+
+    monkeypatch.setattr(roles, "_apply", suspended)
+    with pytest.raises(StoreUnavailable):
+        roles.grant(database, role, ["send"], "secret")
+    assert has_ended.is_set()
+    monkeypatch.setattr(roles, "_apply", apply)
+    assert roles.grant(database, role, ["send"], "secret")
 
 
 def test_rights_granted_before_a_function_changed_are_kept(empty_database: str, role: str) -> None:
