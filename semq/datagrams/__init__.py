@@ -14,5 +14,5 @@ The end that listens offers a channel over the link (PROTOCOL.md section 25). On
 | `counts`   | figures of the datagrams of one peer                                         |
 | `session`  | the channels of one link, one after the other                                |
 | `port`     | the socket, and the sessions whose datagrams it carries                      |
-| `errors`   | the error of a UDP port that cannot be used                                  |
+| `errors`   | the error of an address that cannot be used                                  |
 """

@@ -3,8 +3,11 @@
 from semq.errors import Misconfigured
 
 
-class DatagramPortTaken(Misconfigured):
-    """The UDP port of the datagrams cannot be used."""
+class DatagramAddressUnusable(Misconfigured):
+    """An address for datagrams, of this machine or of a peer, cannot be used."""
 
     code = "SEMQ-4914"
-    remedy = "Set datagrams.host and datagrams.port to an address of this machine that no other program uses."
+    remedy = (
+        "For this machine, set datagrams.host and datagrams.port to an address of it that no other program uses. For a"
+        " peer, set datagrams.advertised_host there to a name that this machine can resolve, or to an address."
+    )

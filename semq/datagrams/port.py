@@ -18,7 +18,7 @@ from semq.datagrams.channel import DatagramChannel
 from semq.datagrams.cipher import read_head
 from semq.datagrams.counts import DatagramCounts
 from semq.datagrams.document import CarriedDocument
-from semq.datagrams.errors import DatagramPortTaken
+from semq.datagrams.errors import DatagramAddressUnusable
 from semq.datagrams.session import DatagramSession, DatagramTimes, SessionPort, Transmission
 from semq.umx_t.records import ChannelRecord
 
@@ -45,7 +45,7 @@ class DatagramPort(SessionPort):
 
     # --- life
     def open(self, family: int, address: Any) -> None:
-        """Bind the socket and begin to read. Raises DatagramPortTaken."""
+        """Bind the socket and begin to read. Raises DatagramAddressUnusable."""
         udp_socket = socket.socket(family, socket.SOCK_DGRAM)
         try:
             udp_socket.setblocking(False)
@@ -53,7 +53,7 @@ class DatagramPort(SessionPort):
             udp_socket.bind(address)
         except OSError as error:
             udp_socket.close()
-            raise DatagramPortTaken(host=address[0], port=address[1], fault=str(error)) from error
+            raise DatagramAddressUnusable(host=address[0], port=address[1], fault=str(error)) from error
         self._socket = udp_socket
         self._loop.add_reader(udp_socket, self._read)
         self._tick()

@@ -88,6 +88,7 @@ class DatagramSession:
         self._not_open = 0  # documents not sent as datagrams since the path was last open
         self._renewal: Callable[[], None] | None = None
         self._is_closed = False
+        self._obstacle = ""  # why the last offer of the other end cannot be used here; empty: no obstacle
 
     # --- channels
     def offer(self, draw: Callable[[int], bytes], host: str, port: int) -> None:
@@ -102,10 +103,15 @@ class DatagramSession:
 
     def accept(self, record: ChannelRecord, address: Any) -> None:
         """Use a channel that the other end, at ``address``, has offered. A repeated offer changes nothing."""
+        self._obstacle = ""
         channel_id, secret = bytes.fromhex(record.id), bytes.fromhex(record.secret)
         if all(channel.id != channel_id for channel in self.channels):
             self._add(DatagramChannel(channel_id, secret, self._times.path, self._now(), address=address))
             self.tick()
+
+    def decline(self, why: str) -> None:
+        """Note why this end cannot use a channel that the other end has offered, for ``status``."""
+        self._obstacle = why
 
     def _add(self, channel: DatagramChannel) -> None:
         self.channels.append(channel)
@@ -308,7 +314,7 @@ class DatagramSession:
         if self._is_closed:
             why = NO_LINK
         elif not self.channels:
-            why = "the other end has offered no channel"
+            why = self._obstacle or "the other end has offered no channel"
         elif self.channels[-1].address is None:
             why = "no datagram of the other end has arrived"
         else:

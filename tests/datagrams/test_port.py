@@ -8,7 +8,7 @@ import pytest
 
 from semq.clock import SystemClock, draw_secret
 from semq.datagrams.counts import DatagramCounts
-from semq.datagrams.errors import DatagramPortTaken
+from semq.datagrams.errors import DatagramAddressUnusable
 from semq.datagrams.port import DatagramPort
 from semq.datagrams.session import DatagramTimes, Transmission
 from semq.umx_t.records import ChannelRecord
@@ -67,7 +67,7 @@ async def test_sessions_are_served_until_they_end(port: DatagramPort) -> None:
 
 async def test_a_port_in_use_is_an_error_with_its_address(port: DatagramPort) -> None:
     second_port = DatagramPort(SystemClock(), DatagramTimes())
-    with pytest.raises(DatagramPortTaken) as caught:
+    with pytest.raises(DatagramAddressUnusable) as caught:
         second_port.open(socket.AF_INET, ("127.0.0.1", port.number))
     assert caught.value.facts["port"] == port.number
     assert not second_port.is_open

@@ -14,7 +14,7 @@ from semq.clock import Clock, draw_secret
 from semq.config.datagrams import DatagramsSection
 from semq.datagrams.counts import DatagramCounts
 from semq.datagrams.document import CarriedDocument
-from semq.datagrams.errors import DatagramPortTaken
+from semq.datagrams.errors import DatagramAddressUnusable
 from semq.datagrams.port import DatagramPort
 from semq.datagrams.session import DatagramTimes
 from semq.errors import SemqError
@@ -62,7 +62,7 @@ class OfferingEnd(DatagramEnd):
     """The end that listens and offers channels."""
 
     async def start(self, host: str) -> None:
-        """Listen at the configured address, or at ``host`` if none is configured. Raises DatagramPortTaken."""
+        """Listen at the configured address, or at ``host`` if none is configured. Raises DatagramAddressUnusable."""
         family, address = await _resolve(self._section.host or host, self._section.listening_port)
         self.port.open(family, address)
         log.info("datagrams_listen", host=address[0], port=self.port.number)
@@ -131,6 +131,7 @@ class DiallingEnd(DatagramEnd):
                 self.port.open(*own_address)
         except SemqError as error:
             log.warning("datagrams_not_possible", error=str(error))
+            link.session.decline(str(error))
             return
         if self._links.get(str(link.peer)) is link:
             link.session.accept(record, address)
@@ -149,10 +150,10 @@ def status_of(ends: Iterable[DatagramEnd]) -> dict[str, Any]:
 
 
 async def _resolve(host: str, port: int) -> tuple[int, Any]:
-    """Return the address family and the socket address of a host. Raises DatagramPortTaken."""
+    """Return the address family and the socket address of a host. Raises DatagramAddressUnusable."""
     try:
         infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_DGRAM)
     except OSError as error:
-        raise DatagramPortTaken("The address for datagrams is unknown.", host=host, fault=str(error)) from error
+        raise DatagramAddressUnusable("The name of a host cannot be resolved.", host=host, fault=str(error)) from error
     family, _, _, _, address = infos[0]
     return family, address

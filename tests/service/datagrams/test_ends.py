@@ -15,7 +15,7 @@ from platform_node.node import HubNode
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Delivered
 from semq.datagrams.document import CarriedDocument
-from semq.datagrams.errors import DatagramPortTaken
+from semq.datagrams.errors import DatagramAddressUnusable
 from semq.datagrams.session import DatagramSession
 from semq.service.links.sessions import NodeLink
 from semq.service.monitoring.health import checks
@@ -461,7 +461,7 @@ async def test_a_port_in_use_is_reported(inprocess: InProcess) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", 0))
         section = f'[datagrams]\nhost = "127.0.0.1"\nport = {taken.getsockname()[1]}\n'
-        with pytest.raises(DatagramPortTaken):
+        with pytest.raises(DatagramAddressUnusable):
             await inprocess.hub(HUB_CONFIG + section)
 
 

@@ -22,10 +22,10 @@ async def end() -> DiallingEnd:
     return DiallingEnd(DatagramsSection(), OWN, SystemClock())
 
 
-def offer(end: DiallingEnd, *peers: Any) -> "list[asyncio.Task[None]]":
-    """Let each peer offer a channel on a new link; return the tasks that accept the offers."""
+def offer(end: DiallingEnd, *peers: Any, host: str = "127.0.0.1") -> "list[asyncio.Task[None]]":
+    """Let each peer, at ``host``, offer a channel on a new link; return the tasks that accept the offers."""
     for peer in peers:
-        link = end.begin(peer, "127.0.0.1", lambda _: None, lambda _: True)
+        link = end.begin(peer, host, lambda _: None, lambda _: True)
         link.handle_packet(Packet(peer, OWN, Function.DATAGRAMS, Primitive.INDICATION, [OFFER]))
     return list(end._tasks)
 
@@ -44,6 +44,20 @@ async def test_offers_that_arrive_at_the_same_time_share_one_socket(
     await asyncio.gather(*offer(end, HUB, PARTNER))
     end.stop()
     assert len(opened) == 1
+
+
+async def test_an_offer_of_a_host_without_an_address_is_reported_as_such(end: DiallingEnd) -> None:
+    await asyncio.gather(*offer(end, HUB, host="no-such-host.invalid"))
+    [state] = end.status()["peers"].values()
+    assert (state["state"], end.port.is_open) == ("closed", False)
+    assert state["why"].startswith("SEMQ-4914 The name of a host cannot be resolved. (host='no-such-host.invalid'")
+    [link] = end._links.values()
+    usable = ChannelRecord(id=OFFER.id, secret=OFFER.secret, host="127.0.0.1", port=OFFER.port)
+    link.handle_packet(Packet(HUB, OWN, Function.DATAGRAMS, Primitive.INDICATION, [usable]))
+    await asyncio.gather(*end._tasks)
+    [state] = end.status()["peers"].values()
+    assert "answers no datagrams" in state["why"]
+    end.stop()
 
 
 async def test_an_end_that_is_stopped_during_an_offer_opens_no_socket(end: DiallingEnd) -> None:
