@@ -17,5 +17,5 @@
 
 `./run crash --cycles 200`; a failing campaign prints the command that repeats it and keeps its folder: logs, databases,
 records, and `leftover.txt` with the rows that should have been deleted. The named steps are in `armed.failpoints`;
-`python -m tests.crash.armed` runs a node that kills itself at one of them.
+`python -m tests.crash.armed` runs a node that kills or suspends itself at one of them.
 """

@@ -43,6 +43,8 @@ POLL_S = 0.3
 SPAN_S = 2.0  # faults of a cycle begin within this time
 FIRST_CHANGE_S = 2.0  # when the first "change ways" begins, and for how long it closes each way
 STRIKE_S = 3.0  # longest wait until an armed node that serves reaches its failpoint
+SUSPENDED_S = 10.0  # likewise, until it suspends itself
+STATEMENTS_MAX = 40  # a start of a hub in a cluster has about so many statements
 BACK_S_MAX = 5.0  # longest pause before the start of a killed node
 # Kind | values of ``CycleFault.text``.
 TEXTS = {
@@ -96,6 +98,7 @@ DIRECT_KINDS = [
 CLUSTER_KINDS = [
     (6, "move", "hubs"),  # the home of an institution moves to the store of this instance
     (4, "take over", "shared store"),
+    (4, "suspend", "shared store"),  # an owner suspends itself at a step, another process takes the store over
     (3, "retire", "shared store"),  # the homes move, the empty store is retired, another is added
     (5, "kill", "carrier"),
     (1, "kill postgres", "carrier with a store"),
@@ -114,7 +117,7 @@ HUB_ONLY = frozenset({"H3-line", "H4", "H5", "H6", "H12", "MSG-stored", "Ack-Fwd
 # Steps that follow acts of operators (``test_refusing``).
 BY_HAND = frozenset({"H16", "Refusal"})
 # Steps that all nodes reach.
-EVERYWHERE = frozenset({failpoints.BOOT, "MSG", "Ack2", "ReAck2", "Inquiry", "Answer"})
+EVERYWHERE = frozenset({failpoints.BOOT, failpoints.STATEMENT, "MSG", "Ack2", "ReAck2", "Inquiry", "Answer"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +184,11 @@ def _draw(
         text = chance.choice(TEXTS[kind])
     if kind == "failpoint":
         where, point = next(points)
-        text = f"{point}:{1 if point.startswith(failpoints.BOOT) else chance.choice((1, 1, 1, 2, 3))}"
+        text = f"{point}:{_draw_count(chance, point)}"
+    if kind == "suspend":
+        steps = [step for step in (*EVERYWHERE, *HUB_ONLY) if step != failpoints.STATEMENT]
+        step = chance.choice((failpoints.STATEMENT, chance.choice(sorted(steps))))
+        text = f"{step}:{chance.choice((failpoints.BEFORE, failpoints.AFTER))}:{_draw_count(chance, step)}:stop"
     if kind in ("kill twice", "kill postgres at start"):
         value = chance.uniform(0.0, 3.0)
     if kind in ("freeze", "silence", "refuse", "change ways"):
@@ -195,6 +202,14 @@ def _draw(
     if kind == "cut in a frame":
         value = float(int(chance.expovariate(1 / 3_000)))
     return CycleFault(round(at_s, 2), kind, where, round(value, 2), text)
+
+
+def _draw_count(chance: Random, point: str) -> int:
+    if point.startswith(failpoints.BOOT):
+        return 1
+    return (
+        chance.randint(1, STATEMENTS_MAX) if point.startswith(failpoints.STATEMENT) else chance.choice((1, 1, 1, 2, 3))
+    )
 
 
 class FaultInjector:
@@ -228,6 +243,7 @@ class FaultInjector:
             "revoke": self._revoke,
             "move": self._move,
             "take over": self._take_over,
+            "suspend": self._suspend,
             "retire": self._retire,
         }
 
@@ -376,6 +392,30 @@ class FaultInjector:
             finally:
                 owner.resume()
                 owner.up()
+
+    async def _suspend(self, fault: CycleFault) -> None:
+        """Let the owner of a store suspend itself at a step until its standby serves the store; then resume it."""
+        async with self._changing_store:
+            standby = self._world.serving_process(fault.where)
+            owner = standby.other
+            assert owner is not None
+            await standby.down()  # so that the armed process takes the store
+            owner.kill(0.0, fault.text)
+            try:
+                is_suspended = await owner.wait_until_suspended(SUSPENDED_S)
+                standby.up()
+                if is_suspended:
+                    await standby.wait_until_owner()
+                    self.taken_over["suspend"] += 1
+                else:
+                    owner.kill(0.0)  # otherwise it could suspend itself later
+            except TimeoutError:
+                self._world.complaints.append(
+                    f"the store of {owner.name}, suspended at {fault.text}, was not taken over"
+                )
+            finally:
+                owner.resume()
+                standby.up()
 
     async def _retire(self, fault: CycleFault) -> None:
         world, hub = self._world, self._world.nodes[HUB]

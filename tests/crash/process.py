@@ -125,6 +125,25 @@ class CrashProcess(RestartedProcess, NodeProcess):
             async with asyncio.timeout(within_s):
                 await self._has_ended.wait()
 
+    async def wait_until_suspended(self, within_s: float) -> bool:
+        """Wait until an armed node has suspended itself; return False if it ends, or serves for so long without it.
+
+        Raises TimeoutError.
+        """
+        async with asyncio.timeout(READY_S):
+            while not (self._is_suspended() or self.owns_store or self._has_ended.is_set()):  # noqa: ASYNC110
+                await asyncio.sleep(CHECK_S)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                while not self._is_suspended():  # noqa: ASYNC110
+                    await asyncio.sleep(CHECK_S)
+        return self._is_suspended()
+
+    def _is_suspended(self) -> bool:
+        with suppress(OSError):  # it has ended
+            return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+        return False
+
     def kill_postgres(self) -> bool:
         """Kill the node's database server; return False if none runs."""
         pid = self.postgres.pid

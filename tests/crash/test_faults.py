@@ -86,6 +86,7 @@ def test_every_failpoint_is_used_once_in_each_turn() -> None:
 
 
 def test_nodes_understand_the_failpoints_they_are_given() -> None:
-    texts = [fault.text for faults in plans(5, 300) for fault in faults if fault.kind == "failpoint"]
-    assert texts
+    faults = [fault for faults in plans(5, 300, cluster=True) for fault in faults]
+    texts = [fault.text for fault in faults if fault.kind in ("failpoint", "suspend")]
+    assert {text.count(":") for text in texts} == {2, 3}
     assert all(failpoints.armed({failpoints.VARIABLE: text}) is not None for text in texts)

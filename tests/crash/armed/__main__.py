@@ -1,4 +1,4 @@
-"""``python -m tests.crash.armed local|platform --config FILE``: a node that kills itself at CRASH_FAILPOINT, if set."""
+"""``python -m tests.crash.armed local|platform --config FILE``: a node with the failpoint of CRASH_FAILPOINT."""
 
 import os
 import sys
@@ -19,6 +19,7 @@ def arm(kind: type[Node[Any]], point: Failpoint) -> None:
     """Let a failpoint watch the stores and engines of all nodes of a kind."""
     prepare, build_engine = kind.prepare, kind.build_engine
     watched: list[PostgresStore] = []
+    point.watch_statements()
 
     async def watched_prepare(node: Node[Any]) -> None:
         if node.store not in watched:  # a standby prepares twice

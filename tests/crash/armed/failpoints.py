@@ -1,7 +1,7 @@
-"""Named steps, commits and sent frames, at which a node kills itself.
+"""Named steps, commits and sent frames, at which a node kills or suspends itself.
 
 With CRASH_FAILPOINT=R1:after:3 in the environment, the process kills itself (SIGKILL) when it reaches step R1 for the
-third time, in the phase ``after``.
+third time, in the phase ``after``; with R1:after:3:stop it suspends itself (SIGSTOP).
 
 | phase  | of a commit                                                        | of a frame that is sent              |
 |--------|--------------------------------------------------------------------|--------------------------------------|
@@ -9,7 +9,8 @@ third time, in the phase ``after``.
 | amid   | COMMIT is in the socket, its answer is not read                    | not defined                          |
 | after  | durable, not reported to any caller                                | all of it is in the socket           |
 
-Step ``boot``, the opening of the store, has the phases ``before`` and ``after`` only.
+Step ``boot`` is the opening of the store, ``statement`` an exchange with Postgres on any asynchronous connection except
+the writer's, counted from the last opening. Both have the phases ``before`` and ``after`` only.
 
 The other steps are events (section 5) and messages (section 4) of PROTOCOL.md. They are recognised by ledger lines,
 deletions and frames, so the engine has no code for failpoints.
@@ -19,9 +20,10 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import psycopg
 import structlog
 
 from semq.store.rows import Event, Side
@@ -64,6 +66,7 @@ DELETES: dict[str, Callable[[Unit], int]] = {
     "R9": lambda unit: len(unit.deleted_pending),
 }
 BOOT = "boot"  # the transaction that opens the store
+STATEMENT = "statement"
 
 
 def _has_receipt(frame: Frame, primitive: Primitive, matches: Callable[[Any], bool]) -> bool:
@@ -97,7 +100,7 @@ SENDS: dict[str, Callable[[Frame], bool]] = {
 
 
 class NoSuchFailpoint(ValueError):
-    """CRASH_FAILPOINT is not STEP:PHASE:COUNT with a known step and phase."""
+    """CRASH_FAILPOINT is not STEP:PHASE:COUNT or STEP:PHASE:COUNT:stop with a known step and phase."""
 
 
 class FailpointStore(Protocol):
@@ -112,7 +115,7 @@ class FailpointStore(Protocol):
 
 def all_failpoints() -> list[tuple[str, str]]:
     commits = [(step, phase) for step in (*COMMITS, *DELETES) for phase in (BEFORE, AMID, AFTER)]
-    others = [(step, phase) for step in (BOOT, *SENDS) for phase in (BEFORE, AFTER)]
+    others = [(step, phase) for step in (BOOT, STATEMENT, *SENDS) for phase in (BEFORE, AFTER)]
     return commits + others
 
 
@@ -122,10 +125,11 @@ def armed(environment: Mapping[str, str]) -> "Failpoint | None":
     if not text:
         return None
     step, _, rest = text.partition(":")
-    phase, _, count = rest.partition(":")
-    if (step, phase) not in all_failpoints() or not count.isdecimal() or int(count) < 1:
+    phase, _, rest = rest.partition(":")
+    count, _, deed = rest.partition(":")
+    if (step, phase) not in all_failpoints() or not count.isdecimal() or int(count) < 1 or deed not in DEEDS:
         raise NoSuchFailpoint(text[:80])
-    return Failpoint(step, phase, int(count))
+    return Failpoint(step, phase, int(count), DEEDS[deed])
 
 
 def end_now() -> None:
@@ -133,14 +137,39 @@ def end_now() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def suspend_now() -> None:
+    """Suspend all threads of the process until SIGCONT."""
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+DEEDS = {"": end_now, "stop": suspend_now}
+
+
 @dataclass
 class Failpoint:
-    """A step and phase; the process ends when it reaches them for the ``count``-th time."""
+    """A step and phase; ``strike`` is called once, when the process reaches them for the ``count``-th time."""
 
     step: str
     phase: str
     count: int
-    strike: Callable[[], None] = end_now  #: called when the failpoint is reached
+    strike: Callable[[], None] = end_now
+    _reaches: int = field(default=0, init=False)
+
+    def watch_statements(self) -> None:
+        """Watch the asynchronous connections of this process."""
+        if self.step != STATEMENT:
+            return
+        wait = psycopg.AsyncConnection.wait
+
+        async def watched(connection: psycopg.AsyncConnection[Any], *args: Any, **named: Any) -> Any:
+            if self.phase == BEFORE:
+                self._reached()
+            answer = await wait(connection, *args, **named)
+            if self.phase == AFTER:
+                self._reached()
+            return answer
+
+        psycopg.AsyncConnection.wait = watched  # type: ignore[assignment,method-assign]
 
     def watch_store(self, store: FailpointStore) -> None:
         """Watch the openings of the store, and the work posted from now on."""
@@ -148,6 +177,7 @@ class Failpoint:
         post, start = store.post, store.start
 
         async def watched_start() -> Recovered:
+            self.begin_opening()
             if self._is(BOOT, BEFORE):
                 self._reached()
             recovered = await start()
@@ -162,6 +192,11 @@ class Failpoint:
 
         store.post = watched_post  # type: ignore[method-assign]
         store.start = watched_start  # type: ignore[method-assign]
+
+    def begin_opening(self) -> None:
+        """Count statements from here. A failpoint that has struck does not strike again."""
+        if self.step == STATEMENT and self._reaches < self.count:
+            self._reaches = 0
 
     def watch_link(self, link: Any) -> None:
         send = link.send
@@ -215,8 +250,8 @@ class Failpoint:
         return self.step == step and self.phase == phase
 
     def _reached(self) -> None:
-        self.count -= 1
-        if self.count == 0:
+        self._reaches += 1
+        if self._reaches == self.count:
             self.strike()
 
 

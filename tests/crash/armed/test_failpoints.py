@@ -95,11 +95,30 @@ def test_every_step_can_be_armed() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["S1", "S1:after", "S1:after:0", "S1:after:x", "S1:later:1", "X9:after:1", "MSG:amid:1", ":::", "S1:after:-1"],
+    [
+        "S1",
+        "S1:after",
+        "S1:after:0",
+        "S1:after:x",
+        "S1:later:1",
+        "X9:after:1",
+        "MSG:amid:1",
+        ":::",
+        "S1:after:-1",
+        "S1:after:1:end",
+        "S1:after:1:stop:",
+    ],
 )
 def test_an_unknown_failpoint_is_refused(text: str) -> None:
     with pytest.raises(NoSuchFailpoint):
         armed({failpoints.VARIABLE: text})
+
+
+def test_a_process_is_killed_or_suspended() -> None:
+    killed, suspended = (armed({failpoints.VARIABLE: f"S1:after:1{deed}"}) for deed in ("", ":stop"))
+    assert killed is not None
+    assert suspended is not None
+    assert (killed.strike, suspended.strike) == (failpoints.end_now, failpoints.suspend_now)
 
 
 def test_the_end_of_the_process_runs_no_handler() -> None:
@@ -175,6 +194,28 @@ async def test_the_opening_of_the_store_is_a_step(store: PostgresStore, database
     Failpoint(failpoints.BOOT, phase, 1, note_boots).watch_store(store)
     await store.start()
     assert boots_seen == [boots]
+
+
+@pytest.mark.parametrize(("phase", "rows"), [(BEFORE, 4), (AFTER, 5)])
+async def test_an_exchange_with_the_database_is_a_step_after_each_opening(
+    database: str, monkeypatch: pytest.MonkeyPatch, phase: str, rows: int
+) -> None:
+    monkeypatch.setattr(psycopg.AsyncConnection, "wait", psycopg.AsyncConnection.wait)  # restored after the test
+    rows_seen: list[int] = []
+
+    def note_rows() -> None:
+        with psycopg.connect(database) as connection:
+            rows_seen.append(len(connection.execute("SELECT FROM numbers").fetchall()))
+
+    point = Failpoint(failpoints.STATEMENT, phase, 3, note_rows)
+    point.watch_statements()
+    async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+        await connection.execute("CREATE TABLE numbers (number int)")
+        for count in (2, 4):
+            point.begin_opening()
+            for number in range(count):
+                await connection.execute("INSERT INTO numbers VALUES (%s)", (number,))
+    assert rows_seen == [rows]
 
 
 async def post(store: PostgresStore, decide: Callable[[Unit], None]) -> NotifiedWork:
