@@ -14,7 +14,9 @@ def test_every_row_is_an_existing_test_and_in_one_turn() -> None:
     for name in NUMBERS:
         file, _, test = name.partition("::")
         source = (ROOT / file).read_text("utf-8")
-        assert not test or re.search(rf"^(async )?(def|class) {test}\b|^{test.partition('::')[0]} =", source, re.MULTILINE), name
+        assert not test or re.search(
+            rf"^(async )?(def|class) {test}\b|^{test.partition('::')[0]} =", source, re.MULTILINE
+        ), name
 
 
 def test_turns_are_equally_long() -> None:
