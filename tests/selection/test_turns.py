@@ -1,4 +1,4 @@
-"""Each row of long tests exists and has one turn; turns are equally long; a run of one turn leaves out no other test."""
+"""Each row of long tests exists and has one turn; turns are equally long; a turn leaves out no other test."""
 
 import re
 from pathlib import Path
