@@ -1,6 +1,7 @@
 """Long tests, which take turns: ``./run test`` runs those of one turn, a different one each day of the week.
 
-Without turns a whole run would take twice as long. ``./run test PATH``, ``--turn all`` and ``--deep`` run all of them. Campaigns that draw new faults or seeds, basic tests of a node, and floor 0 have no row.
+Without turns a whole run would take twice as long. ``./run test PATH``, ``--turn all`` and ``--deep`` run all of them.
+Campaigns that draw new faults or seeds, basic tests of a node, and floor 0 have no row.
 """
 
 from datetime import UTC, datetime

@@ -355,7 +355,7 @@ async def test_the_size_of_datagrams_follows_the_largest_size_that_passes(inproc
 
 
 async def test_keys_are_renewed_while_documents_are_sent(inprocess: InProcess) -> None:
-    async with running(inprocess, more="renew_s = 1\n") as scene:
+    async with running(inprocess, more="renew_s = 3\n") as scene:
         await scene.until_open()
         first = session_of(scene.a).channels[0].id
         for number in range(10):
