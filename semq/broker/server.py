@@ -154,13 +154,20 @@ class AmqpServer:
         await self._wait_for_store()
 
     async def _wait_for_store(self) -> None:
-        self.journal.flush()
-        if self._is_restored:  # otherwise the note would be about the process before
+        await self._save_journal()
+        if self.journal.has_unwritten:  # the operations of a refused list, or a list that is tried once more
+            await self._save_journal()
+        # Before the restore, the note would be about the process before; with operations missing, it would be wrong.
+        if self._is_restored and not self.journal.has_unwritten:
             self.journal.add(OrderlyEnd())
-        idle = asyncio.Event()
-        self.journal.when_saved(lambda _: idle.set())
+            await self._save_journal()
+
+    async def _save_journal(self) -> None:
+        """Save the operations of the journal, and wait for the answer of the store."""
+        answered = asyncio.Event()
+        self.journal.when_saved(lambda _: answered.set())
         self.journal.flush()
-        await idle.wait()
+        await answered.wait()
 
     def block_publishers(self, shortage: str | None) -> None:
         """Block publishers because of a shortage outside of the broker, such as disk space; None ends it."""

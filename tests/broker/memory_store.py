@@ -50,17 +50,19 @@ class MemoryBrokerStore(BodiesInMemory):
         self._later(lambda: done(error))
 
     async def load(self) -> StoredState:
-        ended, self.ended = self.ended, False
         self.messages = {key: row for key, row in self.messages.items() if key[0] in self.queues}
         used = {message.body_id for message in self.messages.values()}
         self.bodies = {body_id: chunks for body_id, chunks in self.bodies.items() if body_id in used}
+        if not self.ended:
+            for queue_id, position in self.messages:
+                self.mark_handed_out(MarkHandedOut(queue_id, position))
+        self.ended = False
         return StoredState(
             exchanges=list(self.exchanges.values()),
             queues=list(self.queues.values()),
             bindings=list(self.bindings),
             messages=[self.messages[key] for key in sorted(self.messages)[: self.eager]],
             backlogs=self._backlogs(sorted(self.messages)[self.eager :]),
-            ended=ended,
             handed_out=dict(self.handed_out),
             next_queue_id=self.next_queue_id,
             next_body_id=max(self.bodies, default=0) + 1,

@@ -14,6 +14,8 @@ from semq.amqp.sasl import Credentials
 from semq.broker.limits import BrokerLimits
 from semq.broker.server import AmqpServer
 from semq.broker.users import Permissions
+from semq.errors import BadInput, Unavailable
+from semq.store.broker.operations import DeclareExchange, Done, DropMessages, MarkHandedOut, OrderlyEnd, StoreOp
 from semq.transport.peer import PeerInfo
 from tests.broker.memory_store import MemoryBrokerStore
 from tests.transport.pair import ServedLinks, header, pair
@@ -195,6 +197,45 @@ async def test_a_stop_reports_its_reason_and_waits_for_the_store() -> None:
         assert isinstance(link.error, ConnectionForced)
         assert endpoints.server.journal.pending_bytes == 0
         assert len(store.messages) == 1
+
+
+BAD, MARK, DROP = DeclareExchange("/", "bad", "topic", False, False, b""), MarkHandedOut(1, 5), DropMessages(1, [5])
+
+
+@pytest.mark.parametrize(
+    ("failures", "saved"),
+    [
+        ([], [[BAD, MARK, DROP], [OrderlyEnd()]]),
+        ([BadInput(), BadInput()], [[MARK], [DROP], [OrderlyEnd()]]),  # the list, and the operation at fault
+        ([Unavailable()], [[BAD], [MARK], [DROP], [OrderlyEnd()]]),
+        ([Unavailable()] * 9, []),
+    ],
+)
+async def test_an_orderly_end_is_noted_when_everything_else_is_saved(
+    monkeypatch: pytest.MonkeyPatch, failures: list[BaseException], saved: list[list[StoreOp]]
+) -> None:
+    store, lists = MemoryBrokerStore(), list[list[StoreOp]]()
+    save = store.save
+
+    def failing(ops: list[StoreOp], done: Done) -> None:
+        store.failure = failures.pop(0) if failures else None
+        if ops and store.failure is None:
+            lists.append(ops)
+        save(ops, done)
+
+    async with pair(store) as endpoints:
+        server = endpoints.server
+
+        def leave_operations() -> None:
+            server.journal.add(BAD)
+            server.journal.mark_handed_out(1, 5)
+            server.journal.drop(1, 5)
+
+        monkeypatch.setattr(server.long_tasks, "finish", leave_operations)
+        monkeypatch.setattr(store, "save", failing)
+        await server.stop(5.0)
+        assert lists == saved
+        monkeypatch.undo()
 
 
 async def test_the_server_counts_connections_queues_and_messages() -> None:

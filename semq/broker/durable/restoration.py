@@ -38,7 +38,7 @@ def restore(state: StoredState, vhosts: Mapping[str, VirtualHost], bodies: Bodie
         if vhost is not None and row.name not in vhost.queues:
             queue = queues[row.queue_id] = _queue(row, vhost)
             vhost.put_queue(queue)
-            queue.restore_marks(state.handed_out.get(row.queue_id, 0), state.ended)
+            queue.restore_marks(state.handed_out.get(row.queue_id, 0))
     for binding in state.bindings:
         vhost = vhosts.get(binding.vhost)
         if vhost is not None:
@@ -64,11 +64,8 @@ def _restore_messages(state: StoredState, queues: Mapping[int, Queue], bodies: B
             queues[queue_id].restore_backlog(backlog)
         else:
             without_queue += len(backlog.positions)
-    for queue_id, queue in queues.items():
+    for queue in queues.values():
         queue.end_restore()
-        # After a crash more messages are marked than the store says; an orderly end must not forget that.
-        if queue.redelivered_to > state.handed_out.get(queue_id, 0):
-            queue.env.journal.mark_handed_out(queue_id, queue.redelivered_to)
     for body in shared.values():
         body.release()  # from now on only the queues retain it
     return without_queue

@@ -18,8 +18,6 @@ from semq.broker.routing.exchanges import Binding
 from semq.broker.timers import Timer
 from semq.store.broker.operations import AddMessage, DropBody, SetDeliveryCount, StoredBacklog
 
-_ALL_POSITIONS = 1 << 62
-
 
 class Disposition(Enum):
     """The settlement of a delivery."""
@@ -146,11 +144,9 @@ class Queue:
 
     # Restoring after a restart, before any consumer exists; called in this order.
 
-    def restore_marks(self, handed_out: int, ended: bool) -> None:
-        """Mark messages up to ``handed_out`` as redelivered. Mark all if the earlier process did not end in order
-        (``ended``): its last deliveries may not have been recorded.
-        """
-        self.redelivered_to = handed_out if ended else _ALL_POSITIONS
+    def restore_marks(self, handed_out: int) -> None:
+        """Mark messages up to position ``handed_out`` as redelivered."""
+        self.redelivered_to = handed_out
         self.next_position = handed_out + 1  # positions are never used twice
 
     def restore(self, entry: QueueEntry, backlog_start: int | None) -> None:
@@ -172,8 +168,6 @@ class Queue:
         self.next_position = max(self.next_position, backlog.positions[-1] + 1)
 
     def end_restore(self) -> None:
-        """End the restore: later messages were not delivered before."""
-        self.redelivered_to = min(self.redelivered_to, self.next_position - 1)
         self._arm_for_head()  # also reads the first page if no message is in memory
         if self.is_limited:
             self._drop_surplus()

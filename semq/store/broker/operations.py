@@ -186,7 +186,8 @@ class StoredState:
 
     ``messages``: all messages with large bodies and a limited number of others, in order of queue and position.
     ``backlogs``: the remaining messages. ``next_queue_id``: above all ids ever used. ``next_body_id``: above the ids of
-    stored bodies. ``ended``: whether the last operation was ``OrderlyEnd``.
+    stored bodies. ``handed_out``: positions of ``MarkHandedOut`` by queue. They cover all messages, unless the last
+    operation was ``OrderlyEnd``.
     """
 
     exchanges: list[DeclareExchange] = field(default_factory=list)
@@ -194,10 +195,9 @@ class StoredState:
     bindings: list[Bind] = field(default_factory=list)
     messages: list[AddMessage] = field(default_factory=list)
     backlogs: dict[int, StoredBacklog] = field(default_factory=dict)  # by queue
-    handed_out: dict[int, int] = field(default_factory=dict)  # positions of MarkHandedOut, by queue
+    handed_out: dict[int, int] = field(default_factory=dict)
     next_queue_id: int = 1
     next_body_id: int = 1
-    ended: bool = False
 
 
 class MessageStore(Protocol):
@@ -219,4 +219,6 @@ class MessageStore(Protocol):
         """Read one stored chunk; call ``done(data, None)`` or ``done(None, error)`` later."""
 
     async def load(self) -> StoredState:
-        """Delete rows that are no longer needed; return the state before the restart. Called before ``save``."""
+        """Delete rows that are no longer needed, and store the marks of a crash; return the state before the restart.
+        Called before ``save``.
+        """

@@ -25,6 +25,8 @@ from semq.store.broker.operations import (
     StoredState,
     StoreOp,
 )
+from semq.store.broker.statements import BROKER
+from semq.store.postgres.lease import Lease
 from semq.store.work import COMMITTED, NO_NEEDS, Steps, Work, work
 
 log = logging.getLogger(__name__)
@@ -38,11 +40,19 @@ MESSAGES = "SELECT * FROM broker_message WHERE queue_id = %s AND position = ANY(
 DELETED_QUEUES = """
     SELECT DISTINCT queue_id FROM broker_message m
     WHERE NOT EXISTS (SELECT FROM broker_queue q WHERE q.queue_id = m.queue_id)"""
+# Parameters: keys, the place after which each is searched, and twice the number of rows. Rows that were deleted before
+# these places are not searched: while another transaction is open, Postgres must keep them.
 DELETE_MESSAGES, DELETE_CHUNKS = (
-    f"DELETE FROM {table} WHERE ctid = ANY(ARRAY(SELECT ctid FROM {table} WHERE {key} = ANY(%s) LIMIT %s))"
-    for table, key in (("broker_message", "queue_id"), ("broker_body", "body_id"))
+    f"""DELETE FROM {table} WHERE ctid = ANY(ARRAY(
+        SELECT r.ctid FROM unnest(%s::bigint[], %s::bigint[]) AS k (key, after) CROSS JOIN LATERAL
+            (SELECT ctid FROM {table} WHERE {key} = k.key AND {place} > k.after ORDER BY {place} LIMIT %s) r LIMIT %s))
+    RETURNING {key}, {place}"""
+    for table, key, place in (("broker_message", "queue_id", "position"), ("broker_body", "body_id", "index"))
 )
-MESSAGES_AT_ONCE, CHUNKS_AT_ONCE = 500, 100  # rows deleted in one transaction, so that it is short
+# Without it, Postgres may read all rows of a key, in order to sort them.
+IN_ORDER_OF_INDEX = "SET LOCAL enable_sort = off"
+# Rows deleted, and keys searched, in one transaction, so that it is short
+MESSAGES_AT_ONCE, CHUNKS_AT_ONCE, KEYS_AT_ONCE = 500, 100, 100
 REMOVE_END_NOTE = "UPDATE semq_meta SET broker_ended = false WHERE broker_ended"
 # The content header has the body size after class and weight (AMQP 0-9-1, 4.2.6.1).
 PLACES_AND_SIZES = """
@@ -65,11 +75,15 @@ class WriterPort(Protocol):
     async def execute(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call ``query`` with a connection of its own, in a thread."""
 
+    @property
+    def current_lease(self) -> Lease:
+        """The lease of this opening of the store. Raises StoreUnavailable if the store is not open."""
+
     async def execute_as_owner(
-        self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+        self, lease_: Lease, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Call ``query`` likewise, in a transaction during which no other process can take the store over. Raises
-        StoreFenced.
+        StoreFenced, and StoreUnavailable after another opening of the store than that of ``lease_``.
         """
 
 
@@ -122,15 +136,26 @@ class PostgresMessageStore:
         task.add_done_callback(self._reading.discard)
 
     async def load(self) -> StoredState:
+        lease = self._store.current_lease  # what is read under this lease is changed under no other
         queues, bodies = await self._store.execute(find_unneeded)
-        for statement, keys, at_once in (
-            (DELETE_MESSAGES, queues, MESSAGES_AT_ONCE), (DELETE_CHUNKS, bodies, CHUNKS_AT_ONCE),
-        ):  # fmt: skip
-            while keys and await self._store.execute_as_owner(delete_some, statement, keys, at_once) == at_once:
-                pass
-        state = await self._store.execute(load)
-        await self._store.execute_as_owner(remove_end_note)
+        await self._delete(lease, DELETE_MESSAGES, queues, MESSAGES_AT_ONCE)
+        await self._delete(lease, DELETE_CHUNKS, bodies, CHUNKS_AT_ONCE)
+        state, marks = await self._store.execute(load)
+        await self._store.execute_as_owner(lease, begin, marks)
         return state
+
+    async def _delete(self, lease: Lease, statement: str, keys: list[int], most: int) -> None:
+        """Delete all rows with these keys, in transactions of up to ``most`` rows, in order of key and place."""
+        keys, after = sorted(keys), -1
+        while keys:
+            deleted = await self._store.execute_as_owner(
+                lease, delete_some, statement, keys[:KEYS_AT_ONCE], after, most
+            )
+            if len(deleted) < most:
+                keys, after = keys[KEYS_AT_ONCE:], -1
+            else:
+                last, after = max(deleted)
+                keys = keys[keys.index(last) :]
 
     async def knows(self, vhost: str) -> bool:
         return await self._store.execute(knows, vhost)
@@ -188,55 +213,72 @@ def find_unneeded(connection: Connection) -> tuple[list[int], list[int]]:
     return queues, list(connection.execute(select(body.body_id).where(body.body_id.not_in(used)).distinct()).scalars())
 
 
-def delete_some(connection: Connection, statement: str, keys: list[int], at_once: int) -> int:
-    """Delete up to ``at_once`` rows with these keys; return their number."""
-    return _driver(connection).execute(statement.encode(), (keys, at_once)).rowcount
+def delete_some(
+    connection: Connection, statement: str, keys: list[int], after: int, most: int
+) -> list[tuple[int, int]]:
+    """Delete up to ``most`` rows with these keys, of the first key only those behind place ``after``. Return the keys
+    and places of the deleted rows.
+    """
+    driver = _driver(connection)
+    driver.execute(IN_ORDER_OF_INDEX)
+    places = [after, *[-1] * (len(keys) - 1)]
+    return driver.execute(statement.encode(), (keys, places, most, most)).fetchall()
 
 
-def remove_end_note(connection: Connection) -> None:
-    """Remove the note of an orderly end."""
-    _driver(connection).execute(REMOVE_END_NOTE)
+def begin(connection: Connection, marks: dict[int, int]) -> None:
+    """Remove the note of an orderly end, and add the marks that only its absence showed."""
+    driver = _driver(connection)
+    psycopg.RawCursor(driver).executemany(BROKER["mark_handed_out"].encode(), marks.items())
+    driver.execute(REMOVE_END_NOTE)
 
 
-def load(connection: Connection) -> StoredState:
-    """Return the stored state."""
+def load(connection: Connection) -> tuple[StoredState, dict[int, int]]:
+    """Return the stored state, and those of its marks that are not stored: after a crash, every message may have been
+    delivered.
+    """
     body, meta = tables.broker_body, tables.semq_meta.c
     with connection.begin():
         driver = _driver(connection)
-        highest = connection.execute(select(body.c.body_id).order_by(body.c.body_id.desc()).limit(1)).scalar()
+        last_body_id = connection.execute(select(body.c.body_id).order_by(body.c.body_id.desc()).limit(1)).scalar()
         row = connection.execute(select(meta.next_queue_id, meta.broker_ended)).one_or_none()
         next_queue_id, ended = row or (1, False)
-        backlogs, eager = _divide_messages(driver)
-        return StoredState(
+        backlogs, eager, highest = _divide_messages(driver)
+        handed_out: dict[int, int] = dict(_all(connection, tables.broker_handed_out, lambda *row: row))
+        marks = {} if ended else {queue: at for queue, at in highest.items() if at > handed_out.get(queue, 0)}
+        state = StoredState(
             exchanges=_all(connection, tables.broker_exchange, DeclareExchange),
             queues=_all(connection, tables.broker_queue, DeclareQueue),
             bindings=_all(connection, tables.broker_binding, lambda identity, *values: Bind(*values)),
             messages=[AddMessage(*row) for row in driver.execute(EAGER, eager, binary=True)],
             backlogs=backlogs,
-            ended=ended,
-            handed_out=dict(_all(connection, tables.broker_handed_out, lambda *row: row)),
+            handed_out=handed_out | marks,
             next_queue_id=next_queue_id,
-            next_body_id=(highest or 0) + 1,
+            next_body_id=(last_body_id or 0) + 1,
         )
+        return state, marks
 
 
 def _divide_messages(
     driver: "psycopg.Connection[tuple[Any, ...]]",
-) -> tuple[dict[int, StoredBacklog], tuple[list[int], list[int]]]:
-    """Return the backlogs by queue, and the parameters of ``EAGER``: queues, and the last position to load of each."""
+) -> tuple[dict[int, StoredBacklog], tuple[list[int], list[int]], dict[int, int]]:
+    """Return the backlogs by queue; the parameters of ``EAGER``: queues, and the last position to load of each; and the
+    highest position by queue.
+    """
     backlogs: dict[int, StoredBacklog] = {}
     last: dict[int, int] = {}
+    highest: dict[int, int] = {}
     count = total = 0
     with driver.cursor("broker_messages", binary=True) as cursor:
         cursor.itersize = FETCHED
         for queue_id, position, priority, body_id, size in cursor.execute(PLACES_AND_SIZES):
+            highest[queue_id] = position
             if body_id:
                 last.setdefault(queue_id, 0)  # EAGER selects all messages with large bodies
             elif queue_id not in backlogs and count < EAGER_MAX and total < EAGER_BYTES:
                 last[queue_id], count, total = position, count + 1, total + size
             else:
                 backlogs.setdefault(queue_id, StoredBacklog()).add(position, priority, size)
-    return backlogs, (list(last), list(last.values()))
+    return backlogs, (list(last), list(last.values())), highest
 
 
 def _all(connection: Connection, table: Table, make: Callable[..., T]) -> list[T]:

@@ -138,6 +138,7 @@ class PostgresStore:
         after StoreUnavailable and LeaseHeld, the caller tries again.
         """
         self._close()
+        self._lease = None
         await self._rest.enter(self)
         try:
             return await self._open()
@@ -185,17 +186,24 @@ class PostgresStore:
         """
         return await self._reader.execute(query, *args, **kwargs)
 
+    @property
+    def current_lease(self) -> Lease:
+        """The lease of this opening of the store. Raises StoreUnavailable if the store is not open."""
+        if self._lease is None or self.state == "lost":
+            raise StoreUnavailable("The store is not open.")
+        return self._lease
+
     async def execute_as_owner(
-        self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+        self, lease_: Lease, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Do what ``execute`` does, in one transaction in which no other process can take the store over.
 
-        The query must be short: until it ends, the lease cannot be renewed. Raises StoreUnavailable, also if the store
-        is not open, and StoreFenced if another process owns it.
+        ``lease_``: ``current_lease`` before the caller read what the change depends on. The query must be short: until
+        it ends, the lease cannot be renewed. Raises StoreUnavailable, also if the store has been closed or opened again
+        since, and StoreFenced if another process owns it.
         """
-        lease_ = self._lease
-        if lease_ is None:
-            raise StoreUnavailable("The store is not open.")
+        if self.current_lease is not lease_:
+            raise StoreUnavailable("This process has reopened the store meanwhile.")
 
         def run(connection: Connection) -> T:
             with connection.begin():

@@ -98,6 +98,19 @@ async def test_after_a_crash_all_messages_are_marked_redelivered() -> None:
     assert [entry.deliveries for entry in queue_of(third, "q").ready] == [1, 1, 1, 0]
 
 
+async def test_marks_of_a_crash_remain_if_the_virtual_host_is_not_configured_at_the_next_start() -> None:
+    first = Model()
+    first.queue("q", durable=True)
+    for number in range(2):
+        first.publish("q", b"%d" % number, delivery_mode=2)
+    first.flush()
+    without_host = Model(first.store, first.later)
+    restore(await first.store.load(), {}, Bodies(first.store, without_host.journal))
+    third = await after_restart(without_host)  # after an orderly end
+    third.publish("q", b"new", delivery_mode=2)
+    assert [entry.deliveries for entry in queue_of(third, "q").ready] == [1, 1, 0]
+
+
 async def test_remains_of_a_deleted_queue_are_deleted_at_the_load() -> None:
     first = Model()
     queue = first.queue("q", durable=True)

@@ -15,9 +15,12 @@ from sqlalchemy import Connection, exc, text
 from semq.clock import SystemClock
 from semq.engine.core import note_lines
 from semq.store.embedded.cluster import DATABASE
+from semq.store.postgres import store as store_module
 from semq.store.postgres.connections import SharedConnections
-from semq.store.postgres.errors import StoreUnavailable
+from semq.store.postgres.errors import StoreFenced, StoreUnavailable
+from semq.store.postgres.lease import Lease
 from semq.store.postgres.owner import Owner
+from semq.store.postgres.recovery import recover
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Event, LedgerLine, Side
 from semq.store.unit import Recovered, StreamsTo, Unit
@@ -196,3 +199,76 @@ async def test_a_store_whose_tables_changed_while_it_rested_is_lost(database: st
         assert store.state == "lost"
         with pytest.raises(StoreUnavailable, match="held"):
             await store.start()
+
+
+def ask(connection: Connection) -> bool:
+    return bool(connection.scalar(text("SELECT true")))
+
+
+async def assert_unavailable(store: PostgresStore, lease: Lease) -> None:
+    """Assert that a change under a lease is refused, although no other process has taken the store over."""
+    with pytest.raises(StoreUnavailable) as caught:
+        await store.execute_as_owner(lease, ask)
+    assert not isinstance(caught.value, StoreFenced)
+
+
+async def test_changes_that_only_the_owner_may_make_need_the_lease_of_the_open_store(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = asyncio.Event()
+
+    async def fail(*_arguments: object) -> None:
+        raise psycopg.OperationalError
+
+    async with opened(database, lost=lambda fault: lost.set()) as store:
+        first = store.current_lease
+        assert await store.execute_as_owner(first, ask)
+        store.break_off("The test has ended the connection.")
+        await lost.wait()
+        await assert_unavailable(store, first)
+        with monkeypatch.context() as failing:
+            failing.setattr(store_module, "verify_master_key", fail)  # after the takeover
+            with pytest.raises(StoreUnavailable):
+                await store.start()
+        with pytest.raises(StoreUnavailable):
+            store.current_lease  # noqa: B018
+        await store.start()
+        await assert_unavailable(store, first)
+        last = store.current_lease
+        assert await store.execute_as_owner(last, ask)
+    await assert_unavailable(store, last)
+
+
+async def test_the_owner_of_a_store_that_rests_may_change_it(database: str) -> None:
+    async with opened(database, rest=SharedConnections(1, 3600.0, 60.0)) as store:
+        assert await store.rest()
+        assert await store.execute_as_owner(store.current_lease, ask)
+        assert store.state == "rest"
+
+
+async def test_a_change_that_has_begun_before_its_process_opens_the_store_again_reports_no_other_owner(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The takeover is committed, but the start has not ended yet."""
+    has_recovered, may_end = asyncio.Event(), asyncio.Event()
+
+    async def recover_and_wait(*arguments: Any, **settings: Any) -> Any:
+        result = await recover(*arguments, **settings)
+        has_recovered.set()
+        await may_end.wait()
+        return result
+
+    async with opened(database) as store:
+        execute = store.execute
+
+        async def execute_late(query: Any, *arguments: Any) -> Any:
+            await has_recovered.wait()
+            return await execute(query, *arguments)
+
+        monkeypatch.setattr(store, "execute", execute_late)
+        monkeypatch.setattr(store_module, "recover", recover_and_wait)
+        changing = asyncio.create_task(assert_unavailable(store, store.current_lease))
+        starting = asyncio.create_task(store.start())
+        await changing
+        may_end.set()
+        await starting
