@@ -44,7 +44,7 @@ from semq.service.operations.reload import Reloading
 from semq.service.standby import Claim
 from semq.service.telemetry.export import export_of
 from semq.store.broker.store import PostgresMessageStore
-from semq.store.postgres.errors import LeaseHeld, StoreFenced
+from semq.store.postgres.errors import StoreFenced
 from semq.store.postgres.store import PostgresStore
 from semq.store.unit import Recovered
 from semq.transport.listener import ListenerConfig
@@ -314,15 +314,18 @@ class Node(Generic[E]):
             self._failed.set_exception(error)
 
     async def _reopened(self) -> Recovered:
-        """Open the store again, repeatedly if needed. Raises StoreFenced if another process has it."""
+        """Open the store again, repeatedly if needed.
+
+        Raises StoreFenced if another process has taken it over meanwhile: the queues in memory are then out of date.
+        """
         failures = 0
         while True:
             try:
                 self.store.url = await self._database.revive() or self.store.url
                 self._is_lost = False
                 return await self.store.start()
-            except LeaseHeld as error:
-                raise StoreFenced(**error.facts) from error
+            except StoreFenced:
+                raise
             except Unavailable as error:
                 failures += 1
                 pause_s = backoff(failures, REOPEN_S_FIRST, REOPEN_S_MAX, self.clock.random())

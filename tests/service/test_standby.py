@@ -12,16 +12,20 @@ from typing import IO, Any
 
 import psycopg
 import pytest
+from structlog.testing import capture_logs
 
 from platform_node.node import HubNode
+from semq.amqp.content import ContentHeader, Properties
 from semq.clock import SystemClock
 from semq.config import load
 from semq.service import process
 from semq.service.process import EXIT_UNAVAILABLE
 from semq.store.postgres.errors import StoreFenced
+from semq.transport.client_channel import ClientChannel
 from tests.cli.command import environment
 from tests.prepared.client import RUN_MODULE, PreparedProcess
 from tests.service.inprocess import HUB_CONFIG, InProcess
+from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 
@@ -207,14 +211,67 @@ async def test_a_store_that_was_taken_while_the_database_was_away_ends_the_proce
     assert fenced.value.facts["owner"] == "2.hub elsewhere f00 -"
 
 
-async def test_a_standby_loads_its_identity_again_when_it_takes_over(
-    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hub = await inprocess.hub()
+def other_process_of_hub(inprocess: InProcess) -> HubNode:
+    """Return a node that is not started yet, with the database of the hub."""
     text = (inprocess.folder / "hub.toml").read_text().replace('data_dir = "hub"', 'data_dir = "other"')
     (inprocess.folder / "other.toml").write_text(text)
     other = HubNode(load(inprocess.folder / "other.toml", {}), SystemClock())
     inprocess.stack.push_async_callback(other.stop)
+    return other
+
+
+async def publish(channel: ClientChannel, body: bytes) -> None:
+    header = ContentHeader.build(len(body), Properties(delivery_mode=2))
+    assert await publish_and_wait(channel, "", "q", header, body)
+
+
+async def test_a_process_ends_if_another_has_changed_the_queues_while_it_had_lost_the_store(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other process has ended, so that the store is free. But the queues of the first one are out of date."""
+    hub = await inprocess.hub()
+    channel = await (await inprocess.client(hub)).open_channel()
+    await channel.confirm_select()
+    await channel.declare_queue("q", durable=True)
+    await publish(channel, b"first")
+    back = asyncio.Event()
+
+    async def revive_later() -> None:
+        await back.wait()
+
+    monkeypatch.setattr(hub._database, "revive", revive_later)
+    other = other_process_of_hub(inprocess)
+    with psycopg.connect(hub.store.url, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = 'semq-writer' AND datname = current_database()"
+        )
+        await until(lambda: hub.store._writer is None)
+        connection.execute("UPDATE store_lease SET until = clock_timestamp()")
+        await other.start()
+        channel = await (await inprocess.client(other)).open_channel()
+        await channel.confirm_select()
+        delivered = await channel.get("q")
+        assert delivered is not None
+        channel.ack(delivered.delivery_tag)
+        await publish(channel, b"second")
+        await other.stop()
+        with capture_logs() as logged:
+            back.set()
+            await until(lambda: not hub._is_restarting)
+        with pytest.raises(StoreFenced):
+            hub._failed.result()
+        assert "SEMQ-3002" in next(line["error"] for line in logged if line["event"] == "fenced")
+        await hub.stop()
+        assert connection.execute("SELECT body FROM broker_message").fetchall() == [(b"second",)]
+        assert connection.execute("SELECT epoch FROM store_lease").fetchone() == (2,)
+
+
+async def test_a_standby_loads_its_identity_again_when_it_takes_over(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = await inprocess.hub()
+    other = other_process_of_hub(inprocess)
     prepared: list[bool] = []
     prepare = other.prepare
 

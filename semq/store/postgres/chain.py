@@ -90,9 +90,8 @@ async def newest(connection: psycopg.AsyncConnection[Any]) -> ChainLink | None:
     return None if row is None else _link(row)
 
 
-async def adopt(connection: psycopg.AsyncConnection[Any], store_uuid: str) -> ChainLink | None:
-    """Make the chain of a ledger that an older version wrote, in the caller's transaction; return the end, or None if
-    there are no lines."""
+async def links_of_ledger(connection: psycopg.AsyncConnection[Any], store_uuid: str) -> list[ChainLink]:
+    """Return the links for a ledger that an older version wrote, which had no chain. This reads the whole ledger."""
     head: ChainLink | None = None
     links: dict[tuple[str, int], ChainLink] = {}
     async with connection.cursor() as cursor, cursor.copy(ALL_LINES) as copy:
@@ -100,10 +99,14 @@ async def adopt(connection: psycopg.AsyncConnection[Any], store_uuid: str) -> Ch
             for line in _line(bytes(block)):
                 for link in changed_links(store_uuid, head, [line]):
                     head = links[link.day, link.place] = link
-    for link in links.values():
+    return list(links.values())
+
+
+async def insert_links(connection: psycopg.AsyncConnection[Any], links: Iterable[ChainLink]) -> None:
+    """Store new links, in the caller's transaction."""
+    for link in links:
         values = (link.day, link.place, link.first, link.last, link.count, link.before, link.hash)
         await connection.execute(INSERT_LINK, values)
-    return head
 
 
 def _link(row: Sequence[Any]) -> ChainLink:

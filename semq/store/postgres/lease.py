@@ -16,9 +16,11 @@ from semq.store.postgres.owner import NOWHERE, Owner
 
 RENEW_S = 5.0
 VALID_S = 15.0
+WRITER = "semq-writer"  # name of the sessions in which the owner changes its store
 
-IS_FREE = """(l.until < clock_timestamp() OR split_part(l.owner, ' ', 3) = %(process)s
-        OR (%(place)s <> %(nowhere)s AND split_part(l.owner, ' ', 4) = %(place)s))"""
+# A process that has owned the store (``again``) may have state in memory that another owner has made obsolete.
+IS_FREE = """(split_part(l.owner, ' ', 3) = %(process)s OR (NOT %(again)s AND (l.until < clock_timestamp()
+        OR (%(place)s <> %(nowhere)s AND split_part(l.owner, ' ', 4) = %(place)s))))"""
 # IS_FREE is checked twice: before the row is locked, so that a held lease causes no wait, and after it.
 TAKE = f"""
     INSERT INTO store_lease AS l (owner, epoch, until)
@@ -27,15 +29,16 @@ TAKE = f"""
     ON CONFLICT (single) DO UPDATE SET owner = excluded.owner, epoch = l.epoch + 1, until = excluded.until
     WHERE {IS_FREE}
     RETURNING epoch"""
-LOCK_FREE = f"SELECT 1 FROM store_lease l WHERE {IS_FREE} FOR UPDATE SKIP LOCKED"
-# A suspended or unreachable process keeps the row lock of an open transaction. So if the lease is free, a session that
-# has a lock on it is ended when it has waited RENEW_S for its process. Sessions that only read the lease have
-# AccessShareLock.
+# A suspended or unreachable process keeps the locks of an open transaction. So if the lease is free, a session that has
+# a lock on it is ended when it has waited RENEW_S for its process; sessions that only read the lease have
+# AccessShareLock. A writer that has not committed yet has only read: it is known by its name, and by locks on tables of
+# this schema.
 END_SUSPENDED = f"""
     SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
     WHERE NOT EXISTS (SELECT FROM store_lease l WHERE NOT {IS_FREE})
-        AND a.pid IN (SELECT pid FROM pg_locks
-            WHERE relation = 'store_lease'::regclass AND mode <> 'AccessShareLock' AND granted)
+        AND a.pid IN (SELECT l.pid FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
+            WHERE l.granted AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'store_lease'::regclass)
+                AND (a.application_name = '{WRITER}' OR (c.relname = 'store_lease' AND l.mode <> 'AccessShareLock')))
         AND a.datname = current_database() AND a.usename = current_user
         AND a.wait_event IN ('ClientRead', 'ClientWrite') AND a.xact_start IS NOT NULL
         AND a.state_change < clock_timestamp() - %(renew_s)s * interval '1 s'"""
@@ -43,7 +46,9 @@ HOLDER = "SELECT owner, extract(epoch FROM until - clock_timestamp()) FROM store
 KEEP = """
     UPDATE store_lease SET until = greatest(until, clock_timestamp() + %(valid_s)s * interval '1 s')
     WHERE epoch = %(epoch)s RETURNING epoch"""
-LOCK = text("SELECT FROM store_lease WHERE epoch = :epoch FOR SHARE")
+# Has no row after a takeover; else a takeover waits for the end of the transaction.
+OWNED = "SELECT FROM store_lease WHERE epoch = {} FOR SHARE"
+LOCK = text(OWNED.format(":epoch"))
 GIVE_BACK = text("UPDATE store_lease SET until = clock_timestamp() WHERE epoch = :epoch")
 
 
@@ -55,19 +60,24 @@ class Lease:
     epoch: int
 
 
-async def take(connection: psycopg.AsyncConnection[Any], owner: Owner) -> Lease:
+async def take(connection: psycopg.AsyncConnection[Any], owner: Owner, *, again: bool = False) -> Lease:
     """Take the store over, in the caller's transaction. Raises LeaseHeld(owner, until_s) if another process owns it,
     StoreUnavailable while a former session of this process holds the lock of the lease.
+
+    ``again``: this process has owned the store. If another process has taken it over since, even one that has ended,
+    StoreFenced is raised instead of LeaseHeld. The name of the owner shows this, also if an answer to an own takeover
+    was lost; the epoch would not.
 
     Two processes need not wait until the lease has expired: the owner on a new connection, and a process that has the
     lock of the recorded owner's place, because this owner has ended. Both wait up to RENEW_S for the row lock: a commit
     may be under way.
     """
-    facts = {"owner": str(owner), "process": owner.process, "place": owner.place, "nowhere": NOWHERE}
-    if await (await connection.execute(LOCK_FREE, facts)).fetchone() is None:  # held, locked or missing
-        with suppress(psycopg.errors.InsufficientPrivilege):  # a server may forbid the function
-            async with connection.transaction():
-                await connection.execute(END_SUSPENDED, {**facts, "renew_s": RENEW_S})
+    facts = {
+        "owner": str(owner), "process": owner.process, "place": owner.place, "nowhere": NOWHERE, "again": again,
+    }  # fmt: skip
+    with suppress(psycopg.errors.InsufficientPrivilege):  # a server may forbid the function
+        async with connection.transaction():
+            await connection.execute(END_SUSPENDED, {**facts, "renew_s": RENEW_S})
     held = await _held(connection)
     await connection.execute(f"SET LOCAL lock_timeout = {round(RENEW_S * 1000)}")
     try:
@@ -77,7 +87,8 @@ async def take(connection: psycopg.AsyncConnection[Any], owner: Owner) -> Lease:
             raise StoreUnavailable(fault="A former session of this process holds the lock of the lease.") from error
         raise held from error
     if row is None:
-        raise await _held(connection)  # the owner may have changed during the wait for the lock
+        held = await _held(connection)  # the owner may have changed during the wait for the lock
+        raise StoreFenced(**held.facts) if again else held
     await connection.execute("SET LOCAL lock_timeout = 0")
     return Lease(str(owner), row[0])
 

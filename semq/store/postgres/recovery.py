@@ -63,15 +63,16 @@ PENDING = f"SELECT count(*) FROM tb_0030 WHERE NOT {IS_REMOVABLE}"
 
 
 async def recover(
-    connection: psycopg.AsyncConnection[Any], owner: Owner, incarnation: int, new_uuid: UUID
+    connection: psycopg.AsyncConnection[Any], owner: Owner, incarnation: int, new_uuid: UUID, *, again: bool = False
 ) -> tuple[Lease, Recovered]:
     """Open the store under a new incarnation, in one transaction that is committed when this returns.
 
     ``incarnation`` is stored before anything is accepted under it (rule N5). ``new_uuid`` is used only for a
-    store that has none. Raises LeaseHeld while another process owns the store, and StoreUnavailable (``lease.take``).
+    store that has none. ``again``: this process has owned the store. Raises LeaseHeld, StoreFenced and StoreUnavailable
+    as ``lease.take`` does.
     """
     async with connection.transaction():
-        lease = await leases.take(connection, owner)
+        lease = await leases.take(connection, owner, again=again)
         store_uuid, boot = await _one(connection, COUNT_BOOT, (new_uuid,))
         await connection.execute(INCARNATION, (incarnation, boot))
         recovered = Recovered(str(store_uuid), boot, incarnation, first_id(boot))

@@ -11,6 +11,7 @@ from semq.store import web_tables as web_tables
 from semq.store.broker.statements import BROKER
 from semq.store.control import cluster_tables as cluster_tables
 from semq.store.postgres.conversion.rows import CHANGES
+from semq.store.postgres.lease import OWNED
 from semq.store.rows import CORRECTABLE
 from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd, SendStatus
 
@@ -239,8 +240,7 @@ WRITE: dict[str, str] = {
     "begin": "BEGIN ISOLATION LEVEL READ COMMITTED",
     "commit": "COMMIT",
     "rollback": "ROLLBACK",
-    # A takeover waits for this lock, or this transaction finds the new epoch.
-    "lease": f"SELECT semq_expect(count(*), 1, '{FENCED}') FROM (SELECT FROM store_lease WHERE epoch = $1 FOR SHARE) l",
+    "lease": f"SELECT semq_expect(count(*), 1, '{FENCED}') FROM ({OWNED.format('$1')}) l",
     "renew": _expect(
         "UPDATE store_lease SET until = clock_timestamp() + $2::bigint * interval '1 ms' WHERE epoch = $1", "1", FENCED
     ),

@@ -22,11 +22,12 @@ from sqlalchemy.exc import DBAPIError
 
 from semq.clock import Clock
 from semq.errors import SemqError
+from semq.seal.chain import ChainLink
 from semq.seal.vault import Vault
 from semq.store.bodies_ahead import BodiesAhead
 from semq.store.identities import DEFINED, REVOKED
 from semq.store.postgres import lease, ledger_partitions
-from semq.store.postgres.chain import Chain, adopt, ends_before, newest
+from semq.store.postgres.chain import Chain, ends_before, insert_links, links_of_ledger, newest
 from semq.store.postgres.changes import nothing_stored
 from semq.store.postgres.connections import NeverRests, Readers, Rest
 from semq.store.postgres.durability import SETTINGS, verify_row
@@ -86,6 +87,7 @@ class PostgresStore:
         self._resuming: asyncio.Task[None] | None = None
         self._idle_at = 0.0
         self._has_gone_back = False
+        self._has_been_open = False
         self._written_at_rest: int | None = None  # value of ``_written`` at the last rest
         self._rest_timer: asyncio.TimerHandle | None = None
         self.counters = WriterCounters()
@@ -135,19 +137,22 @@ class PostgresStore:
         """Open the store under a new incarnation, and return its state.
 
         Raises NotDurable, ServerTooOld, SchemaTooOld, SchemaTooNew and VaultLocked, which end the start of the node;
-        after StoreUnavailable and LeaseHeld, the caller tries again.
+        StoreFenced if another process has taken the store over since it was open here, so that what this process has in
+        memory is out of date. After StoreUnavailable and LeaseHeld, the caller tries again.
         """
         self._close()
         self._lease = None
         await self._rest.enter(self)
         try:
-            return await self._open()
+            recovered = await self._open()
         except BaseException as error:
             self._rest.leave(self)
             await self._reader.close()
             if isinstance(error, psycopg.Error | DBAPIError):
                 raise StoreUnavailable(fault=str(error).strip()) from error
             raise
+        self._has_been_open = True
+        return recovered
 
     async def revision(self) -> str | None:
         """Return the revision of the tables, before the store is opened. Raises StoreUnavailable."""
@@ -234,7 +239,7 @@ class PostgresStore:
         try:
             await self._inspect(connection)
             self._lease, recovered = await recover(
-                connection, self.owner, self._clock.incarnation(), self._clock.uuid()
+                connection, self.owner, self._clock.incarnation(), self._clock.uuid(), again=self._has_been_open
             )
             # A long query may hold the lock. Until the next attempt, lines are stored in the default partition.
             with suppress(psycopg.errors.LockNotAvailable):
@@ -249,12 +254,9 @@ class PostgresStore:
         return recovered
 
     async def _begin_incarnation(self, connection: psycopg.AsyncConnection[Any], recovered: Recovered) -> None:
-        assert self._lease is not None
         head = await newest(connection)
         if head is None and recovered.boot > 1:
-            # Not under the lease: the ledger may be so long that the lease must be renewed before its end is read.
-            async with ledger_partitions.limited_transaction(connection):
-                head = await adopt(connection, recovered.store_uuid)
+            head = await self._make_chain(connection, recovered.store_uuid)
         former, self.chain = self.chain.head, Chain(recovered.store_uuid, head)
         self._has_gone_back = False
         if ends_before(head, former):
@@ -265,6 +267,26 @@ class PostgresStore:
         if self.locking.vault is None and self._rest.after_s is None:
             self._ahead = BodiesAhead(partial(self._connect, "semq-bodies"), recovered.first_id, self._post_stored)
         await self._begin_writing(connection)
+
+    async def _make_chain(self, connection: psycopg.AsyncConnection[Any], store_uuid: str) -> ChainLink | None:
+        """Make the chain of a ledger that an older version wrote; return its end, or None if there are no lines.
+
+        The ledger may be so long that the lease must be renewed meanwhile, so it is read on a connection of its own.
+        """
+        assert self._lease is not None
+        async with await self._connect() as second:
+            reading = asyncio.create_task(links_of_ledger(second, store_uuid))
+            try:
+                while not (await asyncio.wait((reading,), timeout=lease.RENEW_S))[0]:
+                    await lease.keep(connection, self._lease)
+            finally:
+                reading.cancel()
+                await asyncio.gather(reading, return_exceptions=True)
+        links = reading.result()
+        async with connection.transaction():
+            await lease.keep(connection, self._lease)
+            await insert_links(connection, links)
+        return links[-1] if links else None
 
     async def _begin_writing(self, connection: psycopg.AsyncConnection[Any]) -> None:
         assert self._lease is not None
@@ -407,7 +429,7 @@ class PostgresStore:
         ahead, self._ahead = self._ahead, None
         return [] if ahead is None else ahead.end()
 
-    async def _connect(self, name: str = "semq-writer") -> psycopg.AsyncConnection[Any]:
+    async def _connect(self, name: str = lease.WRITER) -> psycopg.AsyncConnection[Any]:
         parameters = connection_parameters(self.url, name, OPTIONS)
         return await psycopg.AsyncConnection.connect(**parameters, autocommit=True)
 

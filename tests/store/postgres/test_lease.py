@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -10,13 +11,17 @@ from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import Connection, text
 
 from semq.seal.chain import ChainLink
+from semq.store import reader
 from semq.store.embedded.errors import NotDurable
-from semq.store.postgres import lease, ledger_partitions, store, writer
-from semq.store.postgres.chain import adopt
+from semq.store.postgres import lease, store, writer
+from semq.store.postgres.chain import links_of_ledger
 from semq.store.postgres.errors import LeaseHeld, StoreFenced, StoreUnavailable
 from semq.store.postgres.lease import VALID_S
+from semq.store.postgres.locked_bodies import verify_master_key
 from semq.store.postgres.owner import NOWHERE
 from semq.store.rows import Event, LedgerLine, Side
+from semq.store.unit import Unit
+from semq.store.work import Work
 from tests.store.jobs import Job
 from tests.store.postgres.notified_store import (
     NotifiedStore,
@@ -27,6 +32,7 @@ from tests.store.postgres.notified_store import (
     stored,
     until_true,
 )
+from tests.waiting import until
 
 
 async def test_another_process_is_refused_while_the_lease_is_held(database: str) -> None:
@@ -58,6 +64,12 @@ def suspend(notified: NotifiedStore, monkeypatch: pytest.MonkeyPatch) -> asyncio
     monkeypatch.setattr(writer, "COPY_FROM", 1)
     monkeypatch.setattr(notified.store._wire, "_feed", lambda _exchange: suspended.set())
     return suspended
+
+
+# Sessions that have waited in a transaction for longer than ``expires_soon`` lets a takeover wait.
+WAITING = """
+    SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'
+        AND state_change < clock_timestamp() - interval '0.06 s'"""
 
 
 @pytest.fixture
@@ -111,35 +123,162 @@ async def test_the_store_of_a_process_that_is_suspended_in_a_transaction_beside_
 
 
 @pytest.mark.usefixtures("expires_soon")
-async def test_the_store_of_a_process_that_is_suspended_while_it_makes_the_chain_is_taken_over(
+async def test_a_takeover_ends_the_session_of_a_process_that_is_suspended_between_load_and_commit(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger_partitions, "SUSPENDED_MS", 1000)
-    async with open_notified_store(database) as older:
+    """Its session has no lock on the lease yet, but on the tables that it has read."""
+    resumed = asyncio.Event()
+
+    async def decide(works: list[Work], unit: Unit) -> tuple[int, None]:
+        await resumed.wait()
+        return len(works), None
+
+    async with open_notified_store(database) as first:
+        wire = first.store._wire
+        assert wire is not None
+        monkeypatch.setattr(first.store._writer, "_decide", decide)
+        first.store.post(accepting(1))
+        await until_true(database, f"SELECT count(*) = 1 FROM ({WAITING}) a WHERE pid = {wire.pid}")
+        second = NotifiedStore(database, "two")
+        await second.reopen()
+        try:
+            await until(lambda: wire.closed)
+        finally:
+            resumed.set()
+        await second.store.stop()
+
+
+@pytest.mark.usefixtures("expires_soon")
+async def test_a_takeover_does_not_end_the_writer_of_a_store_in_another_schema(database: str) -> None:
+    async with open_notified_store(database):
+        pass
+    run(database, "CREATE SCHEMA other; CREATE TABLE other.store_lease AS SELECT FROM store_lease")
+    with psycopg.connect(database, application_name=lease.WRITER) as other:
+        other.execute("SELECT FROM other.store_lease FOR SHARE")
+        await until_true(database, f"SELECT count(*) = 1 FROM ({WAITING}) a")
+        async with open_notified_store(database, "two"):
+            other.execute("SELECT")
+
+
+async def test_sessions_beside_the_writer_of_a_suspended_process_end_before_its_lease_expires() -> None:
+    assert reader.SUSPENDED_MS / 1000 < VALID_S
+
+
+class ReadLedger:
+    """Reads of the ledger for a new chain, which end when the test permits it."""
+
+    def __init__(self) -> None:
+        self.has_begun, self.may_end = asyncio.Event(), asyncio.Event()
+
+    async def links(self, connection: psycopg.AsyncConnection[Any], store_uuid: str) -> list[ChainLink]:
+        links = await links_of_ledger(connection, store_uuid)
+        self.has_begun.set()
+        await self.may_end.wait()
+        return links
+
+
+@pytest.fixture
+async def ledger_without_chain(database: str, monkeypatch: pytest.MonkeyPatch) -> ReadLedger:
+    async with open_notified_store(database, place="here") as older:
         line = LedgerLine(0, Side.HUB, Event.STORED, "1.10008.1.1.a.1")
         assert await older.do(Job(lambda unit: unit.ledger.append(line))) == [None]
     run(database, "DELETE FROM semq_chain")
-    has_begun, resumed = asyncio.Event(), asyncio.Event()
+    ledger = ReadLedger()
+    monkeypatch.setattr(store, "links_of_ledger", ledger.links)
+    return ledger
 
-    async def suspended(connection: psycopg.AsyncConnection[Any], store_uuid: str) -> ChainLink | None:
-        head = await adopt(connection, store_uuid)
-        has_begun.set()
-        await resumed.wait()
-        return head
 
-    monkeypatch.setattr(store, "adopt", suspended)
-    first, second = NotifiedStore(database), NotifiedStore(database, "two")
+async def test_the_lease_is_renewed_while_the_chain_is_made(
+    database: str, ledger_without_chain: ReadLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "RENEW_S", 0.05)
+    starting = asyncio.create_task((first := NotifiedStore(database)).store.start())
+    await ledger_without_chain.has_begun.wait()
+    (before,) = column(database, "SELECT until FROM store_lease")
+    await until_true(database, f"SELECT until > '{before}' FROM store_lease")
+    ledger_without_chain.may_end.set()
+    await starting
+    assert column(database, "SELECT count FROM semq_chain") == [1]
+    await first.store.stop()
+
+
+@pytest.mark.parametrize("is_suspended", [True, False])
+async def test_a_process_whose_store_is_taken_over_while_it_makes_the_chain_adds_nothing_to_it(
+    database: str, ledger_without_chain: ReadLedger, monkeypatch: pytest.MonkeyPatch, is_suspended: bool
+) -> None:
+    if not is_suspended:
+        monkeypatch.setattr(lease, "RENEW_S", 0.05)
+    first, second = NotifiedStore(database, "one", "here"), NotifiedStore(database, "two", "here")
     starting = asyncio.create_task(first.store.start())
-    begun = asyncio.create_task(has_begun.wait())
-    await asyncio.wait({starting, begun}, return_when=asyncio.FIRST_COMPLETED)
-    assert begun.done()
-    monkeypatch.setattr(store, "adopt", adopt)
-    await second.reopen()
-    resumed.set()
-    with pytest.raises(StoreUnavailable):
+    await ledger_without_chain.has_begun.wait()
+    monkeypatch.setattr(store, "links_of_ledger", links_of_ledger)
+    await second.reopen()  # LeaseHeld, if it meets a renewal
+    if is_suspended:
+        ledger_without_chain.may_end.set()
+    with pytest.raises(StoreFenced):
         await starting
     await second.store.stop()
     assert column(database, "SELECT count FROM semq_chain") == [1]
+
+
+async def cut_off(notified: NotifiedStore) -> None:
+    """End the connection of a store from the server's side."""
+    run(notified.url, f"SELECT pg_terminate_backend({notified.backend_pid})")
+    await notified.lost.wait()
+
+
+async def test_a_store_that_another_process_has_had_meanwhile_is_not_opened_again(database: str) -> None:
+    async with open_notified_store(database, "one", "here") as first:
+        await cut_off(first)
+        async with open_notified_store(database, "two", "here"):
+            with pytest.raises(StoreFenced):
+                await first.store.start()
+        with pytest.raises(StoreFenced) as caught:
+            await first.store.start()
+        assert caught.value.facts == {"owner": "1.10008 host two here", "until_s": 0.0}
+        assert column(database, "SELECT epoch FROM store_lease") == [2]
+
+
+@pytest.fixture
+def fail_once(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """A function; after a call of it, the next opening of a store fails after its takeover."""
+
+    def fail() -> None:
+        async def lose(*_arguments: object) -> None:
+            monkeypatch.setattr(store, "verify_master_key", verify_master_key)
+            raise psycopg.OperationalError
+
+        monkeypatch.setattr(store, "verify_master_key", lose)
+
+    return fail
+
+
+async def test_an_opening_that_failed_after_its_takeover_is_repeated(
+    database: str, fail_once: Callable[[], None]
+) -> None:
+    """So is one whose process does not know whether its takeover was committed."""
+    async with open_notified_store(database) as first:
+        await cut_off(first)
+        fail_once()
+        with pytest.raises(StoreUnavailable) as caught:
+            await first.store.start()
+        assert not isinstance(caught.value, StoreFenced)
+        await first.store.start()
+        assert column(database, "SELECT epoch FROM store_lease") == [3]
+        assert await first.do(accepting(1)) == [None]
+
+
+async def test_a_store_that_was_never_open_here_is_opened_after_another_process(
+    database: str, fail_once: Callable[[], None]
+) -> None:
+    first = NotifiedStore(database, "one", "here")
+    fail_once()
+    with pytest.raises(StoreUnavailable):
+        await first.store.start()
+    async with open_notified_store(database, "two", "here"):
+        pass
+    await first.store.start()
+    await first.store.stop()
 
 
 async def test_a_change_that_only_the_owner_may_make_is_refused_after_a_takeover(database: str) -> None:
@@ -184,11 +323,11 @@ async def test_a_store_is_not_opened_while_another_role_locks_its_lease(
 async def test_a_session_that_only_reads_the_lease_is_not_ended(database: str) -> None:
     async with open_notified_store(database):
         pass
-    with psycopg.connect(database) as reader:
-        reader.execute("SELECT FROM store_lease")
+    with psycopg.connect(database) as reading:
+        reading.execute("SELECT FROM store_lease")
         run(database, "SELECT pg_sleep(0.1)")
         async with open_notified_store(database, "two"):
-            reader.execute("SELECT")
+            reading.execute("SELECT")
 
 
 async def test_a_process_does_not_wait_for_the_transaction_of_a_lease_that_is_held(
