@@ -62,7 +62,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add ``--quick``, ``--deep`` and ``--turn``."""
     parser.addoption("--quick", action="store_true", help=f"leave out tests that are marked {', '.join(MARKS)}")
     parser.addoption("--deep", action="store_true", help=f"more seeds, examples, cycles; also tests marked {DEEP}")
-    parser.addoption("--turn", default=ALL, choices=CHOICES, help="which of the long tests: see tests/selection/turns.py")
+    parser.addoption(
+        "--turn", default=ALL, choices=CHOICES, help="which of the long tests: see tests/selection/turns.py"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
