@@ -25,7 +25,10 @@ def test_turns_are_equally_long() -> None:
 
 
 def test_the_next_row_is_in_the_turn_that_is_the_shortest_so_far() -> None:
-    assert _turns_of("2 a\n9 b\n4 c\n3 d", 2) == ({"tests/b": 9}, {"tests/c": 4, "tests/d": 3, "tests/a": 2})
+    assert _turns_of("2 a\n9 b\n+ e\n4 c\n3 d", 2) == (
+        {"tests/b": 9, "tests/e": 0},
+        {"tests/c": 4, "tests/d": 3, "tests/a": 2},
+    )
 
 
 def test_a_long_test_is_in_one_turn_and_other_tests_are_in_all() -> None:

@@ -9,12 +9,13 @@ from datetime import UTC, datetime
 ALL = "all"
 TODAY = "today"
 
-# seconds of one worker of two cores | file below tests/, or one test of it with all its parameters
+# seconds of one worker on two cores, or + for a part of the row above | file below tests/, or one test of it
 TABLE = """
   16 app/test_client_examples.py
    9 app/test_link.py::test_a_login_with_a_wrong_user_password_or_virtual_host_is_refused
    4 app/test_sql.py::test_a_document_in_pieces_is_received_by_sql_and_leaves_nothing
    3 app/test_sql.py::test_a_document_whose_pieces_differ_is_parked_and_pieces_are_in_no_inbox
+   2 app/test_sql.py::test_envelopes_are_read_in_sql_as_they_were_written
    6 app/test_sql.py::test_sealed_documents_have_the_digest_of_their_payload
    6 bench/rabbitmq/test_peers.py
    4 bench/reconciliation/test_engines.py
@@ -22,6 +23,7 @@ TABLE = """
   12 bench/test_cli.py::test_a_disturbed_run_ends_without_figures_files_or_processes
   56 bench/test_phases.py
   17 bench/test_sessions.py
+   2 broker/durable/test_unwritten.py::test_a_restart_restores_the_changes_made_while_the_store_was_away
    4 broker/queues/test_consumers.py::TestConsumersComeAndGo::runTest
    7 broker/queues/test_deadletter.py::test_a_long_chain_of_full_queues_causes_no_deep_recursion
    5 broker/queues/test_queue.py::TestAgainstAList::runTest
@@ -29,13 +31,20 @@ TABLE = """
    5 broker/routing/test_topic.py
   15 broker/test_long_tasks.py
    5 broker/test_session.py::test_changed_bytes_in_a_conversation_disturb_no_other_connection
+   3 broker/test_session.py::test_garbage_after_the_protocol_header_ends_that_connection_only
   29 cli/checkup/test_doctor.py
    7 cli/messages/test_inbox.py
+   3 cli/messages/test_worker.py::test_documents_are_processed_tried_again_or_parked
    9 cli/node/test_call.py::test_commands_use_existing_operations_and_every_operation_is_used
+   2 cli/node/test_certificates.py::test_a_node_is_enrolled_and_its_certificate_renewed_and_revoked
+   2 cli/node/test_database.py::test_a_newer_database_is_refused
    4 cli/options/test_parameters.py::test_every_word_of_every_help_text_is_displayed
    3 cli/test_main.py::test_a_wrong_password_ends_with_status_78_and_is_not_printed
+   2 console/pages/test_messages.py::test_members_are_listed_and_cancelled_together
+   2 console/pages/test_partners.py::test_users_are_listed_with_their_presence
   69 console/test_pages_in_browser.py
   11 console/test_pictures.py
+   2 console/test_roles_and_forms.py::test_an_unexpected_error_ends_an_act_on_many_messages_as_failed_and_is_shown
    3 console/test_roles_and_forms.py::test_reading_pages_changes_no_rows
    4 console/test_words.py::test_every_text_is_translated_and_none_is_left_over
   44 crash/test_documents.py
@@ -44,16 +53,18 @@ TABLE = """
    3 demo/test_cluster.py
    4 demo/test_configuration.py
    8 demo/test_hubless.py
- 126 demo/test_scenario.py::test_the_demo_with_certificates_succeeds_although_each_node_is_killed
   10 demo/test_scenario.py::test_the_demo_goes_on_without_the_hub_by_a_direct_link
+ 126 demo/test_scenario.py::test_the_demo_with_certificates_succeeds_although_each_node_is_killed
   19 deploy/test_compose.py
    5 deploy/test_kubernetes.py::test_labels_ports_and_volumes_of_the_manifests_agree
    4 engine/receiver/test_handover.py
   15 engine/receiver/test_pieces.py
    4 engine/sender/test_scheduling.py::test_more_due_documents_than_one_unit_releases_are_all_sent
    5 engine/sender/test_submission.py
+   2 flows/custody/test_stores.py::test_stores_named_by_peers_are_counted_within_bounds
   12 flows/distrust/test_flood.py
   12 flows/distrust/test_nonsense.py
+   2 flows/order/test_turns.py::test_orders_that_wait_for_missing_documents_cost_nothing_while_others_continue
   18 flows/real_nodes/test_direct_killed.py
   10 flows/real_nodes/test_failover.py
   16 flows/real_nodes/test_group_doors.py
@@ -69,6 +80,7 @@ TABLE = """
    9 flows/real_nodes/test_way.py
   26 flows/real_nodes/test_without_hub.py
    6 flows/secrecy/test_planted.py
+   2 flows/test_decided_twice.py::test_every_kind_of_work_of_the_engine_was_decided_twice
    9 flows/test_expiry.py::test_real_nodes_deliver_nothing_late_while_the_sender_is_down
   11 flows/test_limits.py
   24 folders/test_process.py
@@ -83,7 +95,9 @@ TABLE = """
   14 legacy/test_transfer.py
    6 local_node/doors/test_inbox.py
   14 local_node/doors/test_refused_submissions.py
+   2 local_node/doors/test_schedule.py::test_a_scheduled_document_is_cancelled_or_released_by_an_operator
    5 local_node/doors/test_schedule.py::test_a_scheduled_document_is_shown_and_arrives_on_time
+   2 local_node/doors/test_schedule.py::test_sql_schedules_documents_by_a_header_and_reads_their_state
    4 local_node/doors/test_sql_submissions.py::test_each_waiting_submission_keeps_its_own_reason_and_start_of_waiting
   16 local_node/doors/test_user_presence.py
   16 local_node/link/test_direct.py
@@ -101,16 +115,20 @@ TABLE = """
    5 platform_node/operations/test_stores.py
   27 platform_node/test_authority_roll.py
   21 platform_node/test_cluster.py
+   3 platform_node/test_enrolment.py::test_a_node_enrols_and_links_by_its_certificate
   17 platform_node/test_session_guard.py
    8 service/companion/test_program.py
    3 service/companion/test_sections.py::test_a_failed_section_is_started_again_while_the_others_continue
   12 service/credentials/test_secrecy.py
   49 service/datagrams/test_ends.py
+   2 service/links/test_sessions.py::test_a_hostile_node_reads_no_queue_of_another_node
    4 service/operations/test_overview.py
   11 service/operations/test_trust.py
   10 service/test_large_documents.py
    4 service/test_log.py
+   2 service/test_nightly_extract.py::test_a_failed_extract_is_repeated_and_does_not_affect_the_node
    4 service/test_nightly_extract.py::test_a_node_extracts_completed_dates_at_its_start
+   2 service/test_node_commits.py::test_a_single_document_costs_three_commits
   20 service/test_process_memory.py
   14 service/test_standby.py
    6 service/test_wire.py
@@ -118,29 +136,40 @@ TABLE = """
   30 simulation/test_instances.py
    4 simulation/test_schedule.py
   18 spark_reconcile/extracts/test_extraction.py
-  72 spark_reconcile/judgement/test_assessment.py
-   5 spark_reconcile/judgement/test_facts.py::test_messages_that_an_older_version_left_open_are_carried_on
+  90 spark_reconcile/judgement/test_assessment.py
+   + spark_reconcile/judgement/test_facts.py
    5 spark_reconcile/judgement/test_verdicts.py::test_every_situation_has_a_verdict_and_every_row_of_the_grid_is_reached
   13 spark_reconcile/repair/test_acts.py::test_a_node_inquires_about_open_messages_and_skips_resolved_messages
-  89 spark_reconcile/report/test_layout.py
-  47 spark_reconcile/run/test_documents.py
-  94 spark_reconcile/run/test_job.py
+  90 spark_reconcile/report/test_layout.py
+   + spark_reconcile/report/test_page.py
+ 140 spark_reconcile/run/test_documents.py
+   + spark_reconcile/run/test_job.py
    5 spark_reconcile/samples/test_invention.py
-  56 spark_reconcile/sources/test_evidence.py
+ 115 spark_reconcile/sources/test_clocks.py
+   + spark_reconcile/sources/test_evidence.py
+   + spark_reconcile/spark/test_class_archive.py
+   + spark_reconcile/spark/test_session.py
    5 spark_reconcile/sources/test_footer.py::test_a_footer_with_excessive_sizes_is_not_unpacked
-  56 spark_reconcile/spark/test_session.py
+   2 store/embedded/test_server.py::test_a_busy_orphan_does_not_hinder_the_restart
+   3 store/postgres/conversion/test_binary.py::test_rows_written_by_insert_are_read_as_they_were_packed
   22 store/postgres/test_migration.py
    3 store/postgres/test_recovery.py::test_streams_recover_their_floors_and_gaps
+   3 store/postgres/test_roles.py::test_rights_granted_before_a_function_changed_are_kept
    4 store/postgres/test_schema_version.py::test_a_node_imports_alembic_only_to_upgrade
    4 store/views/test_groups.py
    9 store/views/test_names.py
    5 store/views/test_pages.py::test_both_queues_are_merged_by_time_and_no_row_is_left_out
    4 test_counters.py
   17 test_imports.py
+   2 transport/test_link.py::test_a_flooding_connection_is_read_in_turns_with_other_connections
+   2 transport/test_link.py::test_a_peer_gets_the_last_bytes_although_the_server_has_not_read_all_of_its_bytes
    4 transport/test_link.py::test_output_for_a_slow_reader_is_bounded_and_others_are_not_delayed
+   3 web/access/test_sign_in.py::test_a_password_signs_in_and_each_failure_looks_the_same
   20 web/api/test_authentication.py
   45 web/api/test_description_search.py
    4 web/api/test_documents.py::test_a_document_is_accepted_delivered_and_received
+   2 web/api/test_documents.py::test_a_repeat_with_the_same_idempotency_key_is_not_accepted_as_a_second_document
+   2 web/api/test_inbox.py::test_an_unacknowledged_document_is_delivered_again_after_its_lease
    6 web/api/test_inbox.py::test_parallel_polls_receive_one_document_each
    8 web/node/test_monitoring.py
   18 web/node/test_payloads.py
@@ -148,6 +177,7 @@ TABLE = """
   10 web/test_process.py
    4 web/transport/test_server.py::test_a_client_certificate_has_the_rights_of_its_fingerprint
   40 web/transport/test_spooling.py
+   2 webhooks/test_destination.py::test_the_next_address_of_a_host_is_tried_if_the_first_never_answers
    4 webhooks/test_destination.py::test_the_status_decides_although_the_body_never_ends
   13 webhooks/test_process.py
 """
@@ -155,10 +185,16 @@ TABLE = """
 
 def _turns_of(table: str, count: int) -> tuple[dict[str, int], ...]:
     """Return the rows of each turn with their seconds. Each row is in the turn that is the shortest so far."""
+    rows: list[tuple[int, list[str]]] = []
+    for first, name in map(str.split, table.strip().splitlines()):
+        if first == "+":  # tests that share something costly, such as a Java process
+            rows[-1][1].append(f"tests/{name}")
+        else:
+            rows.append((int(first), [f"tests/{name}"]))
     turns: tuple[dict[str, int], ...] = tuple({} for _ in range(count))
-    rows = ((int(seconds), name) for seconds, name in map(str.split, table.strip().splitlines()))
-    for seconds, name in sorted(rows, key=lambda row: -row[0]):
-        min(turns, key=lambda turn: sum(turn.values()))[f"tests/{name}"] = seconds
+    for seconds, names in sorted(rows, key=lambda row: -row[0]):
+        shortest = min(turns, key=lambda turn: sum(turn.values()))
+        shortest |= {name: seconds if name == names[0] else 0 for name in names}
     return turns
 
 
