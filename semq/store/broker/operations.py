@@ -186,8 +186,8 @@ class StoredState:
 
     ``messages``: all messages with large bodies and a limited number of others, in order of queue and position.
     ``backlogs``: the remaining messages. ``next_queue_id``: above all ids ever used. ``next_body_id``: above the ids of
-    stored bodies. ``handed_out``: positions of ``MarkHandedOut`` by queue. They cover all messages, unless the last
-    operation was ``OrderlyEnd``.
+    stored bodies. ``handed_out``: positions of ``MarkHandedOut`` by queue. After a crash they cover all stored
+    messages.
     """
 
     exchanges: list[DeclareExchange] = field(default_factory=list)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import psycopg
-from sqlalchemy import Connection, Table, exists, select
+from sqlalchemy import Connection, Select, Table, exists, select
 
 from semq.errors import SemqError
 from semq.store import tables
@@ -201,16 +201,22 @@ def knows(connection: Connection, vhost: str) -> bool:
     return any(connection.scalar(select(exists().where(table.c.vhost == vhost))) for table in tables_with_vhost)
 
 
+def unneeded_bodies() -> Select[int]:
+    """Return the query for the bodies to which no message of a queue refers."""
+    message, body, queue = tables.broker_message.c, tables.broker_body.c, tables.broker_queue.c
+    # With NOT IN instead of NOT EXISTS, Postgres may repeat the inner query for each body. Messages with large bodies
+    # are rare: ``body_id <> 0`` keeps the others out of the join.
+    is_used = exists().where(message.body_id != 0, message.body_id == body.body_id, queue.queue_id == message.queue_id)
+    return select(body.body_id).where(~is_used).distinct()
+
+
 def find_unneeded(connection: Connection) -> tuple[list[int], list[int]]:
     """Return the deleted queues that still have messages, and the bodies to which no message of a queue refers.
 
     Only the owner may delete these bodies: a body is stored before the message that refers to it.
     """
-    message, body, queue = tables.broker_message.c, tables.broker_body.c, tables.broker_queue.c
     queues = [queue_id for (queue_id,) in _driver(connection).execute(DELETED_QUEUES)]
-    # Messages with large bodies are rare, and only messages refer to bodies.
-    used = select(message.body_id).where(message.body_id != 0, exists().where(queue.queue_id == message.queue_id))
-    return queues, list(connection.execute(select(body.body_id).where(body.body_id.not_in(used)).distinct()).scalars())
+    return queues, list(connection.execute(unneeded_bodies()).scalars())
 
 
 def delete_some(

@@ -66,7 +66,7 @@ async def drop_before(connection: psycopg.AsyncConnection[Any], first_kept: date
     """
     expired = [name for name in await partitions(connection) if day_of(name) < first_kept]
     for name in expired:
-        async with limited_transaction(connection):
+        async with _limited_transaction(connection):
             await connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(name)))
     edge = datetime(first_kept.year, first_kept.month, first_kept.day, tzinfo=UTC)
     await connection.execute(sql.SQL("DELETE FROM {} WHERE at < %s").format(sql.Identifier(OTHER)), [edge])
@@ -90,14 +90,14 @@ async def _make(connection: psycopg.AsyncConnection[Any], day: date) -> str:
         "first": sql.Literal(first.isoformat()),
         "next": sql.Literal(next_.isoformat()),
     }
-    async with limited_transaction(connection):
+    async with _limited_transaction(connection):
         for step in steps:
             await connection.execute(sql.SQL(step).format(**words))
     return name
 
 
 @asynccontextmanager
-async def limited_transaction(connection: psycopg.AsyncConnection[Any]) -> AsyncIterator[None]:
+async def _limited_transaction(connection: psycopg.AsyncConnection[Any]) -> AsyncIterator[None]:
     """Make a transaction that fails if a lock is not free soon, and ends if this process is suspended.
 
     Otherwise other processes would also have to wait.

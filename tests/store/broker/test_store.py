@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection
+from sqlalchemy.dialects import postgresql
 
 from semq.amqp.content import ContentHeader, Properties
 from semq.store.broker import store as broker_store
@@ -38,6 +39,7 @@ from semq.store.broker.store import (
     BodyGone,
     PostgresMessageStore,
     delete_some,
+    unneeded_bodies,
 )
 from semq.store.embedded.cluster import DATABASE
 from semq.store.postgres.errors import StoreFenced, StoreUnavailable
@@ -303,6 +305,16 @@ def test_a_deletion_does_not_search_what_earlier_ones_have_deleted(database: str
     plan = " ".join(line.strip() for (line,) in explained)
     assert re.search(r'Index Cond: \(\(\w+ = k.key\) AND \("?\w+"? > k.after\)\)', plan), plan
     assert "Sort" not in plan, plan
+
+
+def test_bodies_without_a_message_are_searched_by_a_join(database: str) -> None:
+    """A plan with an inner query may repeat it for each body."""
+    dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+    query = str(unneeded_bodies().compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
+    with psycopg.connect(database) as connection:
+        plan = " ".join(line for (line,) in connection.execute(f"EXPLAIN {query}".encode()).fetchall())
+    assert "Join" in plan, plan
+    assert "SubPlan" not in plan, plan
 
 
 async def test_a_load_that_fails_keeps_the_note_of_an_orderly_end(

@@ -120,7 +120,7 @@ async def test_a_process_that_is_suspended_while_it_drops_a_partition_delays_no_
         drop = sql.SQL("DROP TABLE {}").format(sql.Identifier(name))
 
         async def suspended() -> None:
-            async with ledger_partitions.limited_transaction(connection):
+            async with ledger_partitions._limited_transaction(connection):
                 await connection.execute(drop)
                 await write(notified, ms(DAY - timedelta(1)))
                 await connection.execute(drop)
