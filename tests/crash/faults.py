@@ -6,6 +6,7 @@ A plan is data and can be printed; ``FaultInjector`` carries it out on a ``Crash
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import cycle
 from random import Random
@@ -44,7 +45,7 @@ SPAN_S = 2.0  # faults of a cycle begin within this time
 FIRST_CHANGE_S = 2.0  # when the first "change ways" begins, and for how long it closes each way
 STRIKE_S = 3.0  # longest wait until an armed node that serves reaches its failpoint
 SUSPENDED_S = 10.0  # likewise, until it suspends itself
-STATEMENTS_MAX = 40  # a start of a hub in a cluster has about so many statements
+STATEMENTS_MAX = 60  # a start of a hub in a cluster has about so many exchanges with Postgres
 BACK_S_MAX = 5.0  # longest pause before the start of a killed node
 # Kind | values of ``CycleFault.text``.
 TEXTS = {
@@ -53,6 +54,9 @@ TEXTS = {
     "silence": ("is_silent_to_server", "is_silent_to_dialler"),
     "take over": ("kill", "stop", "freeze"),  # fault of the owner of the store
 }
+# Faults of which only one at a time may strike the processes of the second store: another one would end the suspension
+# that "take over" and "suspend" have begun.
+ALONE = frozenset({"kill", "kill two", "kill both", "kill twice", "failpoint", "freeze", "take over", "suspend"})
 EMPTY_S_MAX = 120.0  # longest time until a store without homes is empty
 
 # share | kind | group of places
@@ -219,6 +223,7 @@ class FaultInjector:
         self.retired = 0  #: retired stores
         self.taken_over: Counter[str] = Counter()  #: takeovers, by fault of the former owner
         self._revoking = {side: asyncio.Lock() for side in SIDES}
+        self._striking_second_store = asyncio.Lock()
         self._changing_store = asyncio.Lock()  #: one takeover, retirement or move at a time
         self._kinds: dict[str, Callable[[CycleFault], Awaitable[None]]] = {
             "kill": self._kill,
@@ -257,8 +262,10 @@ class FaultInjector:
 
     async def _run_at_its_time(self, fault: CycleFault) -> None:
         await asyncio.sleep(fault.at_s)
-        self.done[fault.kind] += 1
-        await self._kinds[fault.kind](fault)
+        is_alone = fault.kind in ALONE and HUB_2 in (fault.where, fault.text)
+        async with self._striking_second_store if is_alone else nullcontext():
+            self.done[fault.kind] += 1
+            await self._kinds[fault.kind](fault)
 
     async def _kill(self, fault: CycleFault) -> None:
         self._process(fault.where).kill(fault.value)

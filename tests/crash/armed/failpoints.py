@@ -9,8 +9,8 @@ third time, in the phase ``after``; with R1:after:3:stop it suspends itself (SIG
 | amid   | COMMIT is in the socket, its answer is not read                    | not defined                          |
 | after  | durable, not reported to any caller                                | all of it is in the socket           |
 
-Step ``boot`` is the opening of the store, ``statement`` an exchange with Postgres on any asynchronous connection except
-the writer's, counted from the last opening. Both have the phases ``before`` and ``after`` only.
+Step ``boot`` is the opening of the store. Step ``statement`` is an exchange with Postgres, except the writer's; they
+are counted from the last opening. Both have the phases ``before`` and ``after`` only.
 
 The other steps are events (section 5) and messages (section 4) of PROTOCOL.md. They are recognised by ledger lines,
 deletions and frames, so the engine has no code for failpoints.
@@ -19,6 +19,7 @@ deletions and frames, so the engine has no code for failpoints.
 import asyncio
 import os
 import signal
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -154,22 +155,28 @@ class Failpoint:
     count: int
     strike: Callable[[], None] = end_now
     _reaches: int = field(default=0, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def watch_statements(self) -> None:
-        """Watch the asynchronous connections of this process."""
+        """Watch the connections of this process, also those of threads."""
         if self.step != STATEMENT:
             return
-        wait = psycopg.AsyncConnection.wait
+        wait, wait_in_thread = psycopg.AsyncConnection.wait, psycopg.Connection.wait
 
         async def watched(connection: psycopg.AsyncConnection[Any], *args: Any, **named: Any) -> Any:
-            if self.phase == BEFORE:
-                self._reached()
+            self._reached_if(BEFORE)
             answer = await wait(connection, *args, **named)
-            if self.phase == AFTER:
-                self._reached()
+            self._reached_if(AFTER)
+            return answer
+
+        def watched_in_thread(connection: psycopg.Connection[Any], *args: Any, **named: Any) -> Any:
+            self._reached_if(BEFORE)
+            answer = wait_in_thread(connection, *args, **named)
+            self._reached_if(AFTER)
             return answer
 
         psycopg.AsyncConnection.wait = watched  # type: ignore[assignment,method-assign]
+        psycopg.Connection.wait = watched_in_thread  # type: ignore[assignment,method-assign]
 
     def watch_store(self, store: FailpointStore) -> None:
         """Watch the openings of the store, and the work posted from now on."""
@@ -249,9 +256,15 @@ class Failpoint:
     def _is(self, step: str, phase: str) -> bool:
         return self.step == step and self.phase == phase
 
+    def _reached_if(self, phase: str) -> None:
+        if self.phase == phase:
+            self._reached()
+
     def _reached(self) -> None:
-        self._reaches += 1
-        if self._reaches == self.count:
+        with self._lock:
+            self._reaches += 1
+            is_now = self._reaches == self.count
+        if is_now:
             self.strike()
 
 

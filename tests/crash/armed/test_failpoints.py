@@ -196,25 +196,32 @@ async def test_the_opening_of_the_store_is_a_step(store: PostgresStore, database
     assert boots_seen == [boots]
 
 
+@pytest.mark.parametrize("is_in_thread", [False, True])
 @pytest.mark.parametrize(("phase", "rows"), [(BEFORE, 4), (AFTER, 5)])
 async def test_an_exchange_with_the_database_is_a_step_after_each_opening(
-    database: str, monkeypatch: pytest.MonkeyPatch, phase: str, rows: int
+    database: str, monkeypatch: pytest.MonkeyPatch, phase: str, rows: int, is_in_thread: bool
 ) -> None:
-    monkeypatch.setattr(psycopg.AsyncConnection, "wait", psycopg.AsyncConnection.wait)  # restored after the test
+    """Exchanges on a connection of the event loop and on one of a thread alternate; the third is the step."""
+    for connection_type in (psycopg.AsyncConnection, psycopg.Connection):  # restored after the test
+        monkeypatch.setattr(connection_type, "wait", connection_type.wait)
     rows_seen: list[int] = []
 
     def note_rows() -> None:
-        with psycopg.connect(database) as connection:
-            rows_seen.append(len(connection.execute("SELECT FROM numbers").fetchall()))
+        with psycopg.connect(database) as third:
+            rows_seen.append(len(third.execute("SELECT FROM numbers").fetchall()))
 
     point = Failpoint(failpoints.STATEMENT, phase, 3, note_rows)
-    point.watch_statements()
-    async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
-        await connection.execute("CREATE TABLE numbers (number int)")
-        for count in (2, 4):
-            point.begin_opening()
-            for number in range(count):
-                await connection.execute("INSERT INTO numbers VALUES (%s)", (number,))
+    async with await psycopg.AsyncConnection.connect(database, autocommit=True) as first:
+        await first.execute("CREATE TABLE numbers (number int)")
+        with psycopg.connect(database, autocommit=True) as second:
+            point.watch_statements()
+            for count in (2, 4):
+                point.begin_opening()
+                for number in range(count):
+                    if bool(number % 2) is is_in_thread:
+                        await first.execute("INSERT INTO numbers VALUES (1)")
+                    else:
+                        await asyncio.to_thread(second.execute, b"INSERT INTO numbers VALUES (1)")
     assert rows_seen == [rows]
 
 
