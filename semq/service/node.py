@@ -316,7 +316,8 @@ class Node(Generic[E]):
     async def _reopened(self) -> Recovered:
         """Open the store again, repeatedly if needed.
 
-        Raises StoreFenced if another process has taken it over meanwhile: the queues in memory are then out of date.
+        Raises StoreFenced if another process has taken it over meanwhile, or if the database went back to a former
+        owner: the queues in memory are then out of date.
         """
         failures = 0
         while True:

@@ -187,9 +187,11 @@ async def test_a_process_ends_if_it_becomes_a_standby_after_sigterm() -> None:
     assert not node.is_standing_by
 
 
-async def test_a_store_that_was_taken_while_the_database_was_away_ends_the_process(
-    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("epoch", "went_back"), [("epoch + 1", 0), ("epoch - 1", 1)])
+async def test_a_store_that_another_owner_has_when_the_database_is_back_ends_the_process(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch, epoch: str, went_back: int
 ) -> None:
+    """It was taken meanwhile, or the database went back to a former owner."""
     hub = await inprocess.hub()
     back = asyncio.Event()
 
@@ -203,12 +205,13 @@ async def test_a_store_that_was_taken_while_the_database_was_away_ends_the_proce
             " WHERE application_name = 'semq-writer' AND datname = current_database()"
         )
         await until(lambda: hub.store._writer is None)
-        connection.execute("UPDATE store_lease SET epoch = epoch + 1, owner = '2.hub elsewhere f00 -'")
+        connection.execute(f"UPDATE store_lease SET epoch = {epoch}, owner = '2.hub elsewhere f00 -'".encode())
     back.set()
     async with asyncio.timeout(60):
         with pytest.raises(StoreFenced) as fenced:
             await hub.wait_failed()
     assert fenced.value.facts["owner"] == "2.hub elsewhere f00 -"
+    assert hub.store.counters.went_back == went_back
 
 
 def other_process_of_hub(inprocess: InProcess) -> HubNode:

@@ -29,7 +29,8 @@ COLUMNS = "day, place, first, last, count, before, hash"
 NEWEST = f"SELECT {COLUMNS} FROM semq_chain ORDER BY first DESC LIMIT 1"
 LINKS = f"SELECT {COLUMNS} FROM semq_chain WHERE day BETWEEN %s AND %s ORDER BY first"
 BEFORE = f"SELECT {COLUMNS} FROM semq_chain WHERE first < %s ORDER BY first DESC LIMIT 1"
-INSERT_LINK = f"INSERT INTO semq_chain ({COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s)"
+COPY_LINKS = f"COPY semq_chain ({COLUMNS}) FROM STDIN"
+HAS_LINES = "SELECT EXISTS (SELECT FROM semq_ledger)"
 ALL_LINES = f"COPY (SELECT {LINE_COLUMNS} FROM semq_ledger ORDER BY number) TO STDOUT (FORMAT binary)"
 
 
@@ -90,6 +91,11 @@ async def newest(connection: psycopg.AsyncConnection[Any]) -> ChainLink | None:
     return None if row is None else _link(row)
 
 
+async def has_lines(connection: psycopg.AsyncConnection[Any]) -> bool:
+    """Return whether the ledger has lines; a ledger with lines but without links comes from an older version."""
+    return await (await connection.execute(HAS_LINES)).fetchone() == (True,)
+
+
 async def links_of_ledger(connection: psycopg.AsyncConnection[Any], store_uuid: str) -> list[ChainLink]:
     """Return the links for a ledger that an older version wrote, which had no chain. This reads the whole ledger."""
     head: ChainLink | None = None
@@ -104,9 +110,9 @@ async def links_of_ledger(connection: psycopg.AsyncConnection[Any], store_uuid: 
 
 async def insert_links(connection: psycopg.AsyncConnection[Any], links: Iterable[ChainLink]) -> None:
     """Store new links, in the caller's transaction."""
-    for link in links:
-        values = (link.day, link.place, link.first, link.last, link.count, link.before, link.hash)
-        await connection.execute(INSERT_LINK, values)
+    async with connection.cursor() as cursor, cursor.copy(COPY_LINKS) as copy:
+        for link in links:
+            await copy.write_row((link.day, link.place, link.first, link.last, link.count, link.before, link.hash))
 
 
 def _link(row: Sequence[Any]) -> ChainLink:

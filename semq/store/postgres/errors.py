@@ -17,6 +17,12 @@ class StoreFenced(StoreUnavailable):
     remedy = "Only one process of a node is active; a second one waits until the first ends (`standby` in the log)."
 
 
+class StoreWentBack(StoreFenced):
+    """The store is older than this process; its queues in memory are out of date."""
+
+    remedy = "Start the node again; commits are missing: see *Backup and restore* in OPERATIONS.md."
+
+
 class LeaseHeld(Unavailable):
     """Another process owns this store."""
 

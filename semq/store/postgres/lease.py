@@ -11,12 +11,13 @@ from typing import Any
 import psycopg
 from sqlalchemy import Connection, text
 
-from semq.store.postgres.errors import LeaseHeld, StoreFenced, StoreUnavailable
+from semq.store.postgres.errors import LeaseHeld, StoreFenced, StoreUnavailable, StoreWentBack
 from semq.store.postgres.owner import NOWHERE, Owner
 
 RENEW_S = 5.0
 VALID_S = 15.0
 WRITER = "semq-writer"  # name of the sessions in which the owner changes its store
+CHAIN_READER = "semq-chain"  # name of the sessions in which the owner reads the ledger for a new chain
 
 # A process that has owned the store (``again``) may have state in memory that another owner has made obsolete.
 IS_FREE = """(split_part(l.owner, ' ', 3) = %(process)s OR (NOT %(again)s AND (l.until < clock_timestamp()
@@ -31,18 +32,19 @@ TAKE = f"""
     RETURNING epoch"""
 # A suspended or unreachable process keeps the locks of an open transaction. So if the lease is free, a session that has
 # a lock on it is ended when it has waited RENEW_S for its process; sessions that only read the lease have
-# AccessShareLock. A writer that has not committed yet has only read: it is known by its name, and by locks on tables of
-# this schema.
+# AccessShareLock. A session of the owner that has only read yet is known by its name, and by locks on tables of this
+# schema.
 END_SUSPENDED = f"""
     SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
     WHERE NOT EXISTS (SELECT FROM store_lease l WHERE NOT {IS_FREE})
         AND a.pid IN (SELECT l.pid FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
             WHERE l.granted AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'store_lease'::regclass)
-                AND (a.application_name = '{WRITER}' OR (c.relname = 'store_lease' AND l.mode <> 'AccessShareLock')))
+                AND (a.application_name IN ('{WRITER}', '{CHAIN_READER}')
+                    OR (c.relname = 'store_lease' AND l.mode <> 'AccessShareLock')))
         AND a.datname = current_database() AND a.usename = current_user
         AND a.wait_event IN ('ClientRead', 'ClientWrite') AND a.xact_start IS NOT NULL
         AND a.state_change < clock_timestamp() - %(renew_s)s * interval '1 s'"""
-HOLDER = "SELECT owner, extract(epoch FROM until - clock_timestamp()) FROM store_lease"
+HOLDER = "SELECT owner, extract(epoch FROM until - clock_timestamp()), epoch FROM store_lease"
 KEEP = """
     UPDATE store_lease SET until = greatest(until, clock_timestamp() + %(valid_s)s * interval '1 s')
     WHERE epoch = %(epoch)s RETURNING epoch"""
@@ -60,25 +62,27 @@ class Lease:
     epoch: int
 
 
-async def take(connection: psycopg.AsyncConnection[Any], owner: Owner, *, again: bool = False) -> Lease:
+async def take(connection: psycopg.AsyncConnection[Any], owner: Owner, *, former_epoch: int | None = None) -> Lease:
     """Take the store over, in the caller's transaction. Raises LeaseHeld(owner, until_s) if another process owns it,
     StoreUnavailable while a former session of this process holds the lock of the lease.
 
-    ``again``: this process has owned the store. If another process has taken it over since, even one that has ended,
-    StoreFenced is raised instead of LeaseHeld. The name of the owner shows this, also if an answer to an own takeover
-    was lost; the epoch would not.
+    ``former_epoch``: epoch under which this process has last opened the store; None: it has not. If it has, and the
+    lease names another process, even one that has ended, StoreFenced is raised instead of LeaseHeld: that process has
+    taken the store over since, or, if the epoch is lower, owned it before, and the database went back (StoreWentBack).
+    The epoch alone would not do: an own takeover whose answer was lost has raised it, too.
 
     Two processes need not wait until the lease has expired: the owner on a new connection, and a process that has the
     lock of the recorded owner's place, because this owner has ended. Both wait up to RENEW_S for the row lock: a commit
     may be under way.
     """
     facts = {
-        "owner": str(owner), "process": owner.process, "place": owner.place, "nowhere": NOWHERE, "again": again,
+        "owner": str(owner), "process": owner.process, "place": owner.place, "nowhere": NOWHERE,
+        "again": former_epoch is not None,
     }  # fmt: skip
     with suppress(psycopg.errors.InsufficientPrivilege):  # a server may forbid the function
         async with connection.transaction():
             await connection.execute(END_SUSPENDED, {**facts, "renew_s": RENEW_S})
-    held = await _held(connection)
+    held, _ = await _held(connection)
     await connection.execute(f"SET LOCAL lock_timeout = {round(RENEW_S * 1000)}")
     try:
         row = await (await connection.execute(TAKE, {**facts, "valid_s": VALID_S})).fetchone()
@@ -87,16 +91,19 @@ async def take(connection: psycopg.AsyncConnection[Any], owner: Owner, *, again:
             raise StoreUnavailable(fault="A former session of this process holds the lock of the lease.") from error
         raise held from error
     if row is None:
-        held = await _held(connection)  # the owner may have changed during the wait for the lock
-        raise StoreFenced(**held.facts) if again else held
+        held, epoch = await _held(connection)  # the owner may have changed during the wait for the lock
+        if former_epoch is None:
+            raise held
+        raise (StoreWentBack if epoch < former_epoch else StoreFenced)(**held.facts)
     await connection.execute("SET LOCAL lock_timeout = 0")
     return Lease(str(owner), row[0])
 
 
-async def _held(connection: psycopg.AsyncConnection[Any]) -> LeaseHeld:
+async def _held(connection: psycopg.AsyncConnection[Any]) -> tuple[LeaseHeld, int]:
+    """Return the error for the owner of the lease, and the epoch of the lease."""
     seen = await (await connection.execute(HOLDER)).fetchone()
-    owner, until_s = (seen[0], round(max(float(seen[1]), 0.0), 1)) if seen else ("", 0.0)
-    return LeaseHeld(owner=owner, until_s=until_s)
+    owner, until_s, epoch = (seen[0], round(max(float(seen[1]), 0.0), 1), seen[2]) if seen else ("", 0.0, 0)
+    return LeaseHeld(owner=owner, until_s=until_s), epoch
 
 
 async def keep(connection: psycopg.AsyncConnection[Any], lease: Lease) -> None:

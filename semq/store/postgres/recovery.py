@@ -63,16 +63,20 @@ PENDING = f"SELECT count(*) FROM tb_0030 WHERE NOT {IS_REMOVABLE}"
 
 
 async def recover(
-    connection: psycopg.AsyncConnection[Any], owner: Owner, incarnation: int, new_uuid: UUID, *, again: bool = False
+    connection: psycopg.AsyncConnection[Any],
+    owner: Owner,
+    incarnation: int,
+    new_uuid: UUID,
+    *,
+    former_epoch: int | None = None,
 ) -> tuple[Lease, Recovered]:
     """Open the store under a new incarnation, in one transaction that is committed when this returns.
 
     ``incarnation`` is stored before anything is accepted under it (rule N5). ``new_uuid`` is used only for a
-    store that has none. ``again``: this process has owned the store. Raises LeaseHeld, StoreFenced and StoreUnavailable
-    as ``lease.take`` does.
+    store that has none. ``former_epoch``, and LeaseHeld, StoreFenced and StoreUnavailable: as in ``lease.take``.
     """
     async with connection.transaction():
-        lease = await leases.take(connection, owner, again=again)
+        lease = await leases.take(connection, owner, former_epoch=former_epoch)
         store_uuid, boot = await _one(connection, COUNT_BOOT, (new_uuid,))
         await connection.execute(INCARNATION, (incarnation, boot))
         recovered = Recovered(str(store_uuid), boot, incarnation, first_id(boot))

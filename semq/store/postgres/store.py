@@ -27,11 +27,11 @@ from semq.seal.vault import Vault
 from semq.store.bodies_ahead import BodiesAhead
 from semq.store.identities import DEFINED, REVOKED
 from semq.store.postgres import lease, ledger_partitions
-from semq.store.postgres.chain import Chain, ends_before, insert_links, links_of_ledger, newest
+from semq.store.postgres.chain import Chain, ends_before, has_lines, insert_links, links_of_ledger, newest
 from semq.store.postgres.changes import nothing_stored
 from semq.store.postgres.connections import NeverRests, Readers, Rest
 from semq.store.postgres.durability import SETTINGS, verify_row
-from semq.store.postgres.errors import StoreFenced, StoreUnavailable
+from semq.store.postgres.errors import StoreFenced, StoreUnavailable, StoreWentBack
 from semq.store.postgres.lease import Lease
 from semq.store.postgres.locked_bodies import Locking, verify_master_key
 from semq.store.postgres.owner import Owner
@@ -87,7 +87,7 @@ class PostgresStore:
         self._resuming: asyncio.Task[None] | None = None
         self._idle_at = 0.0
         self._has_gone_back = False
-        self._has_been_open = False
+        self._former_epoch: int | None = None  # epoch of the last opening that succeeded
         self._written_at_rest: int | None = None  # value of ``_written`` at the last rest
         self._rest_timer: asyncio.TimerHandle | None = None
         self.counters = WriterCounters()
@@ -137,11 +137,13 @@ class PostgresStore:
         """Open the store under a new incarnation, and return its state.
 
         Raises NotDurable, ServerTooOld, SchemaTooOld, SchemaTooNew and VaultLocked, which end the start of the node;
-        StoreFenced if another process has taken the store over since it was open here, so that what this process has in
-        memory is out of date. After StoreUnavailable and LeaseHeld, the caller tries again.
+        StoreFenced if another process has taken the store over since it was open here, or if the database went back to
+        a former owner, so that what this process has in memory is out of date. After StoreUnavailable and LeaseHeld,
+        the caller tries again.
         """
         self._close()
         self._lease = None
+        self._has_gone_back = False
         await self._rest.enter(self)
         try:
             recovered = await self._open()
@@ -151,7 +153,7 @@ class PostgresStore:
             if isinstance(error, psycopg.Error | DBAPIError):
                 raise StoreUnavailable(fault=str(error).strip()) from error
             raise
-        self._has_been_open = True
+        self._former_epoch = self.current_lease.epoch
         return recovered
 
     async def revision(self) -> str | None:
@@ -227,10 +229,13 @@ class PostgresStore:
 
         ``reason``: how this was found.
         """
+        self._note_missing_commits(self.chain.head, reason)
+
+    def _note_missing_commits(self, head: ChainLink | None, reason: str) -> None:
         if not self._has_gone_back:
             self._has_gone_back = True
             self.counters.went_back += 1
-            log.error("the store lacks commits, its ledger ends with %s: %s", self.chain.head, reason)
+            log.error("the store lacks commits, its ledger ends with %s: %s", head, reason)
 
     # ------------------------------------------------------------------------------------------------- inside
 
@@ -238,9 +243,7 @@ class PostgresStore:
         connection = await self._connect()
         try:
             await self._inspect(connection)
-            self._lease, recovered = await recover(
-                connection, self.owner, self._clock.incarnation(), self._clock.uuid(), again=self._has_been_open
-            )
+            self._lease, recovered = await self._recover(connection)
             # A long query may hold the lock. Until the next attempt, lines are stored in the default partition.
             with suppress(psycopg.errors.LockNotAvailable):
                 await ledger_partitions.make_ahead(connection, self._clock.wall().date())
@@ -253,12 +256,19 @@ class PostgresStore:
             raise
         return recovered
 
+    async def _recover(self, connection: psycopg.AsyncConnection[Any]) -> tuple[Lease, Recovered]:
+        inc, new_uuid = self._clock.incarnation(), self._clock.uuid()
+        try:
+            return await recover(connection, self.owner, inc, new_uuid, former_epoch=self._former_epoch)
+        except StoreWentBack:
+            self._note_missing_commits(await newest(connection), "its lease is older than this process")
+            raise
+
     async def _begin_incarnation(self, connection: psycopg.AsyncConnection[Any], recovered: Recovered) -> None:
         head = await newest(connection)
-        if head is None and recovered.boot > 1:
+        if head is None and await has_lines(connection):
             head = await self._make_chain(connection, recovered.store_uuid)
         former, self.chain = self.chain.head, Chain(recovered.store_uuid, head)
-        self._has_gone_back = False
         if ends_before(head, former):
             self.note_missing_commits(f"this process has written {former}")
         self._numbers = count(recovered.first_id)
@@ -269,12 +279,12 @@ class PostgresStore:
         await self._begin_writing(connection)
 
     async def _make_chain(self, connection: psycopg.AsyncConnection[Any], store_uuid: str) -> ChainLink | None:
-        """Make the chain of a ledger that an older version wrote; return its end, or None if there are no lines.
+        """Make the chain of a ledger that an older version wrote; return its end.
 
         The ledger may be so long that the lease must be renewed meanwhile, so it is read on a connection of its own.
         """
         assert self._lease is not None
-        async with await self._connect() as second:
+        async with await self._connect(lease.CHAIN_READER) as second:
             reading = asyncio.create_task(links_of_ledger(second, store_uuid))
             try:
                 while not (await asyncio.wait((reading,), timeout=lease.RENEW_S))[0]:
@@ -286,6 +296,7 @@ class PostgresStore:
         async with connection.transaction():
             await lease.keep(connection, self._lease)
             await insert_links(connection, links)
+            await lease.keep(connection, self._lease)  # otherwise it could have expired meanwhile
         return links[-1] if links else None
 
     async def _begin_writing(self, connection: psycopg.AsyncConnection[Any]) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import psycopg
 import pytest
@@ -13,7 +14,9 @@ from semq.seal.errors import LedgerChanged
 from semq.store.embedded.cluster import DATABASE
 from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.postgres.chain import Verified, verify
+from semq.store.postgres.connections import SharedConnections
 from semq.store.postgres.conversion import binary
+from semq.store.postgres.lease import WRITER
 from semq.store.postgres.ledger_partitions import drop_before, oldest
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Event, LedgerLine, Side
@@ -179,6 +182,23 @@ async def test_a_start_makes_the_chain_for_a_ledger_without_links(database: str)
     async with opened(database) as store:
         await write(store, [line("i")])
         assert check(database, store.chain.head).lines == 20
+
+
+async def test_a_start_needs_one_connection_if_the_ledger_is_empty(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names: list[str] = []
+    connect = PostgresStore._connect
+
+    async def note_and_connect(store: PostgresStore, name: str = WRITER) -> psycopg.AsyncConnection[Any]:
+        names.append(name)
+        return await connect(store, name)
+
+    monkeypatch.setattr(PostgresStore, "_connect", note_and_connect)
+    for _ in range(2):
+        async with opened(database, rest=SharedConnections(1, 3600.0, 60.0)):  # one connection for all stores
+            pass
+    assert names == [WRITER] * 2
 
 
 async def test_days_that_are_no_longer_kept_do_not_break_the_chain(database: str) -> None:

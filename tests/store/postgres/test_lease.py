@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import psycopg
@@ -14,7 +14,7 @@ from semq.seal.chain import ChainLink
 from semq.store import reader
 from semq.store.embedded.errors import NotDurable
 from semq.store.postgres import lease, store, writer
-from semq.store.postgres.chain import links_of_ledger
+from semq.store.postgres.chain import insert_links, links_of_ledger
 from semq.store.postgres.errors import LeaseHeld, StoreFenced, StoreUnavailable
 from semq.store.postgres.lease import VALID_S
 from semq.store.postgres.locked_bodies import verify_master_key
@@ -160,6 +160,18 @@ async def test_a_takeover_does_not_end_the_writer_of_a_store_in_another_schema(d
             other.execute("SELECT")
 
 
+@pytest.mark.usefixtures("expires_soon")
+async def test_a_takeover_ends_a_suspended_session_that_reads_the_ledger_for_the_chain(database: str) -> None:
+    async with open_notified_store(database):
+        pass
+    with psycopg.connect(database, application_name=lease.CHAIN_READER) as reading:
+        reading.execute("SELECT FROM semq_ledger")
+        await until_true(database, f"SELECT count(*) = 1 FROM ({WAITING}) a")
+        async with open_notified_store(database, "two"):
+            with pytest.raises(psycopg.OperationalError):
+                reading.execute("SELECT")
+
+
 async def test_sessions_beside_the_writer_of_a_suspended_process_end_before_its_lease_expires() -> None:
     assert reader.SUSPENDED_MS / 1000 < VALID_S
 
@@ -202,6 +214,21 @@ async def test_the_lease_is_renewed_while_the_chain_is_made(
     await first.store.stop()
 
 
+async def test_the_lease_is_valid_for_its_whole_time_when_the_chain_has_been_stored(
+    database: str, ledger_without_chain: ReadLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def insert_slowly(connection: psycopg.AsyncConnection[Any], links: Iterable[ChainLink]) -> None:
+        await insert_links(connection, links)
+        await connection.execute("UPDATE store_lease SET until = clock_timestamp()")  # as if VALID_S had passed
+
+    monkeypatch.setattr(store, "insert_links", insert_slowly)
+    ledger_without_chain.may_end.set()
+    async with open_notified_store(database):
+        valid = f"SELECT until > clock_timestamp() + interval '{VALID_S / 2} s' FROM store_lease"
+        assert column(database, valid) == [True]
+        assert column(database, "SELECT count FROM semq_chain") == [1]
+
+
 @pytest.mark.parametrize("is_suspended", [True, False])
 async def test_a_process_whose_store_is_taken_over_while_it_makes_the_chain_adds_nothing_to_it(
     database: str, ledger_without_chain: ReadLedger, monkeypatch: pytest.MonkeyPatch, is_suspended: bool
@@ -236,7 +263,28 @@ async def test_a_store_that_another_process_has_had_meanwhile_is_not_opened_agai
         with pytest.raises(StoreFenced) as caught:
             await first.store.start()
         assert caught.value.facts == {"owner": "1.10008 host two here", "until_s": 0.0}
+        assert (caught.value.text, first.store.counters.went_back) == (StoreFenced().text, 0)
         assert column(database, "SELECT epoch FROM store_lease") == [2]
+
+
+async def test_a_database_that_went_back_to_a_former_owner_is_reported(
+    database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was restored, or the standby that became the primary lacks the takeover by this process."""
+    async with open_notified_store(database, "ended", "here"):
+        pass
+    async with open_notified_store(database, "one", "here") as first:
+        line = LedgerLine(0, Side.HUB, Event.STORED, "1.10008.1.1.a.1")
+        assert await first.do(Job(lambda unit: unit.ledger.append(line))) == [None]
+        await cut_off(first)
+        run(database, "UPDATE store_lease SET epoch = 1, owner = '1.10008 host ended here'")
+        run(database, "DELETE FROM semq_chain; DELETE FROM semq_ledger")
+        with pytest.raises(StoreFenced, match="older than this process") as caught:
+            await first.store.start()
+        assert caught.value.facts["owner"] == "1.10008 host ended here"
+        assert first.store.counters.went_back == 1
+        assert "the store lacks commits, its ledger ends with None: its lease is older" in caplog.text
+        assert column(database, "SELECT epoch FROM store_lease") == [1]
 
 
 @pytest.fixture
