@@ -172,8 +172,16 @@ class Node(Generic[E]):
 
     # --- life
     async def start(self) -> None:
-        """Start the node and return when it serves."""
+        """Start the node and return when it serves. Raises StoreFenced if another process takes its store meanwhile."""
         self._failed = asyncio.get_running_loop().create_future()
+        try:
+            await self._start()
+        except Exception:
+            if self._failed.done():
+                self._failed.result()  # raises the cause of the other error
+            raise
+
+    async def _start(self) -> None:
         self._cleanup.callback(self._claim.release)
         self._cleanup.push_async_callback(self._database.close)
         self.turn = self.host.turn()

@@ -214,6 +214,26 @@ async def test_a_store_that_another_owner_has_when_the_database_is_back_ends_the
     assert hub.store.counters.went_back == went_back
 
 
+async def test_a_start_says_that_another_process_has_taken_the_store_meanwhile(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that was suspended during its start loses its store, and with it the rest of the start fails."""
+    settings = inprocess.settings("hub", HUB_CONFIG)
+    hub = HubNode(settings, SystemClock())
+    inprocess.stack.push_async_callback(hub.stop)
+
+    async def begin_sessions() -> None:
+        with psycopg.connect(hub.store.url, autocommit=True) as connection:
+            connection.execute("UPDATE store_lease SET epoch = epoch + 1, owner = '2.hub elsewhere f00 -'")
+        await until(hub._failed.done)
+        assert hub.store.current_lease  # raises StoreUnavailable
+
+    monkeypatch.setattr(hub, "begin_sessions", begin_sessions)
+    async with asyncio.timeout(60):
+        with pytest.raises(StoreFenced):
+            await hub.start()
+
+
 def other_process_of_hub(inprocess: InProcess) -> HubNode:
     """Return a node that is not started yet, with the database of the hub."""
     text = (inprocess.folder / "hub.toml").read_text().replace('data_dir = "hub"', 'data_dir = "other"')
