@@ -1,5 +1,5 @@
 """Sending and receiving inside the application's own transaction: the document is sent only if the transaction
-commits.
+commits. It receives what others have sent to this institution, so nothing at first.
 
 Run it with the three nodes of examples/config, as a role with these rights only:
 

@@ -8,7 +8,8 @@ class NoSuchFingerprint(BadInput):
 
     code = "SEMQ-2401"
     remedy = (
-        "Ask the hub's operator for the fingerprint by telephone (`semq cert trust` there). The token was not sent."
+        "A fingerprint has 64 hexadecimal digits: ask the hub's operator by telephone (`semq cert trust` there). "
+        "The token was not sent."
     )
 
 

@@ -73,7 +73,10 @@ class NotYetKnown(Unavailable):
     """The document has no outcome yet; it is on its way or stored, it has not failed."""
 
     code = "SEMQ-1313"
-    remedy = "Wait again with the same locator; `semq msg trace` shows how far it has come."
+    remedy = (
+        "The node has accepted the document: do not send it again. `semq msg wait` waits for it, `semq msg trace` "
+        "shows how far it has come."
+    )
 
 
 class NotDelivered(SemqError):

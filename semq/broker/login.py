@@ -24,6 +24,7 @@ class Login:
     def __init__(self, session: LoginSession) -> None:
         self._session = session
         self._mechanism = ""
+        self._offered_user = ""
         self.client_properties: Mapping[str, Any] = {}
 
     def process_offer(self, event: e.LoginOffered) -> None:
@@ -34,6 +35,7 @@ class Login:
         except AmqpError as error:
             self._refuse(error.at(10, 11))
             return
+        self._offered_user = credentials.user
         self._session.server.authenticate(
             self._session.link.peer, event.mechanism, credentials, self._finish, self._fail
         )
@@ -43,7 +45,9 @@ class Login:
         if session.is_ending:
             return
         if user is None:
-            log.warning("refused a login by %s from %s", self._mechanism, session.link.peer)
+            log.warning(
+                "refused a login by %s as %r from %s", self._mechanism, self._offered_user[:80], session.link.peer
+            )
             session.link.hold_back()
             session.machine.refuse_login(refusals.login_refused(self._mechanism).text)
             session.is_ending = True

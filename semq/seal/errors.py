@@ -155,7 +155,10 @@ class ProofWrong(SemqError):
     """The file does not prove what it claims."""
 
     code = "SEMQ-5211"
-    remedy = "Ask the source of the file for the file that `semq msg prove` wrote."
+    remedy = (
+        "Ask the source of the file for the file that `semq msg prove` wrote. With --document, check that it is the "
+        "delivered document."
+    )
 
 
 class LedgerChanged(SemqError):

@@ -92,7 +92,8 @@ def exit_status(error: SemqError | KeyboardInterrupt | OSError, program: str) ->
         if unusable_path is None:
             raise error
         error = unusable_path
-    print(f"{program}: {shown(error.advice())}", file=sys.stderr)
+    text = " ".join(error.advice().split())  # in one line, also several faults of a configuration
+    print(f"{program}: {shown(text)}", file=sys.stderr)
     return EXIT_CONFIG if isinstance(error, Misconfigured) else EXIT_UNAVAILABLE
 
 

@@ -226,7 +226,7 @@ async def test_a_start_says_that_another_process_has_taken_the_store_meanwhile(
         with psycopg.connect(hub.store.url, autocommit=True) as connection:
             connection.execute("UPDATE store_lease SET epoch = epoch + 1, owner = '2.hub elsewhere f00 -'")
         await until(hub._failed.done)
-        assert hub.store.current_lease  # raises StoreUnavailable
+        assert hub.store.current_lease.epoch  # raises StoreUnavailable
 
     monkeypatch.setattr(hub, "begin_sessions", begin_sessions)
     async with asyncio.timeout(60):
