@@ -11,10 +11,13 @@ from tests.broker.served import RunningBroker
 
 
 @pytest.mark.parametrize(("user", "password"), [("guest", "wrong"), ("nobody", "nobody"), ("guest", "")])
-def test_all_wrong_logins_are_refused_in_the_same_way(broker: RunningBroker, user: str, password: str) -> None:
+def test_all_wrong_logins_are_refused_in_the_same_way_and_logged_with_their_user(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture, user: str, password: str
+) -> None:
     parameters = pika.ConnectionParameters("127.0.0.1", broker.port, "/", pika.PlainCredentials(user, password))
     with pytest.raises(ProbableAuthenticationError, match=r"403.*ACCESS_REFUSED - Login was refused using .* PLAIN"):
         pika.BlockingConnection(parameters)
+    assert f"refused a login by PLAIN as '{user}' from 127.0.0.1" in caplog.text
 
 
 def test_a_client_without_the_capability_for_the_reason_gets_no_reason(broker: RunningBroker) -> None:

@@ -142,8 +142,10 @@ async def test_an_impostor_of_the_hub_receives_no_token(
 ) -> None:
     ticket = await token_for(shared_inprocess, hub, "10008")
     ring = KeyRing(tmp_path / "a", Address(1, "10008"))
-    with pytest.raises(NoSuchFingerprint):
+    with pytest.raises(NoSuchFingerprint) as refused:
         await enrol(ring, HubAddress("127.0.0.1", hub.port), authority().fingerprint, ticket["token"], CLOCK)
+    assert hub.registry.authority is not None
+    assert refused.value.facts["found"] == [f"{hub.registry.authority.fingerprint[:8]}…"]  # too little to be copied
     # The impostor presents the certificate of the true authority without its key.
     received = bytearray()
     true_authority = hub.registry.authority

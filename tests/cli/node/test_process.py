@@ -16,6 +16,12 @@ def test_an_unreadable_configuration_ends_the_process_with_78(tmp_path: Path) ->
     semq_process("platform", "run", "--config", str(tmp_path / "none.toml")).fails(78, "SEMQ-2010")
 
 
+def test_the_faults_of_a_configuration_are_reported_in_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "hub.toml"
+    file.write_text(HUB.format(port=0) + "prot = 1\ncolour = 2\n")
+    node_process("platform", "run", "--config", str(file)).fails(78, "SEMQ-2011", f"2 faults: {file}: log.prot: ")
+
+
 def test_the_configuration_of_the_other_kind_of_node_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "hub.toml"
     file.write_text(HUB.format(port=0))
