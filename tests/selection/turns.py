@@ -33,17 +33,22 @@ TABLE = """
    5 broker/test_session.py::test_changed_bytes_in_a_conversation_disturb_no_other_connection
    3 broker/test_session.py::test_garbage_after_the_protocol_header_ends_that_connection_only
   29 cli/checkup/test_doctor.py
+   6 cli/messages/test_acts.py
    7 cli/messages/test_inbox.py
    3 cli/messages/test_worker.py::test_documents_are_processed_tried_again_or_parked
    9 cli/node/test_call.py::test_commands_use_existing_operations_and_every_operation_is_used
    2 cli/node/test_certificates.py::test_a_node_is_enrolled_and_its_certificate_renewed_and_revoked
+   8 cli/node/test_database.py
    2 cli/node/test_database.py::test_a_newer_database_is_refused
    4 cli/options/test_parameters.py::test_every_word_of_every_help_text_is_displayed
+   5 cli/reference/test_error_codes.py
    3 cli/test_main.py::test_a_wrong_password_ends_with_status_78_and_is_not_printed
+   4 console/pages/test_certificates.py
    2 console/pages/test_messages.py::test_members_are_listed_and_cancelled_together
    2 console/pages/test_partners.py::test_users_are_listed_with_their_presence
   69 console/test_pages_in_browser.py
   11 console/test_pictures.py
+  13 console/test_roles_and_forms.py
    2 console/test_roles_and_forms.py::test_an_unexpected_error_ends_an_act_on_many_messages_as_failed_and_is_shown
    3 console/test_roles_and_forms.py::test_reading_pages_changes_no_rows
    4 console/test_words.py::test_every_text_is_translated_and_none_is_left_over
@@ -56,14 +61,19 @@ TABLE = """
   10 demo/test_scenario.py::test_the_demo_goes_on_without_the_hub_by_a_direct_link
  126 demo/test_scenario.py::test_the_demo_with_certificates_succeeds_although_each_node_is_killed
   19 deploy/test_compose.py
+   7 deploy/test_kubernetes.py
    5 deploy/test_kubernetes.py::test_labels_ports_and_volumes_of_the_manifests_agree
    4 engine/receiver/test_handover.py
+   5 engine/receiver/test_order.py
   15 engine/receiver/test_pieces.py
    4 engine/sender/test_scheduling.py::test_more_due_documents_than_one_unit_releases_are_all_sent
    5 engine/sender/test_submission.py
+  19 engine/time/test_inquiry.py
+   4 flows/custody/test_stores.py
    2 flows/custody/test_stores.py::test_stores_named_by_peers_are_counted_within_bounds
   12 flows/distrust/test_flood.py
   12 flows/distrust/test_nonsense.py
+   4 flows/distrust/test_rejected_proofs.py
    2 flows/order/test_turns.py::test_orders_that_wait_for_missing_documents_cost_nothing_while_others_continue
   18 flows/real_nodes/test_direct_killed.py
   10 flows/real_nodes/test_failover.py
@@ -84,8 +94,11 @@ TABLE = """
    9 flows/test_expiry.py::test_real_nodes_deliver_nothing_late_while_the_sender_is_down
   11 flows/test_limits.py
   24 folders/test_process.py
+   3 house/test_names.py
+   5 installation/test_configuration.py
    6 installation/test_empty_database.py
    3 installation/test_process.py
+   3 installation/test_supervision.py
   15 interop/test_celery.py
   33 interop/test_documents_over_http.py
    4 interop/test_kills.py
@@ -94,6 +107,7 @@ TABLE = """
   41 legacy/test_process.py
   14 legacy/test_transfer.py
    6 local_node/doors/test_inbox.py
+   4 local_node/doors/test_nacks.py
   14 local_node/doors/test_refused_submissions.py
    2 local_node/doors/test_schedule.py::test_a_scheduled_document_is_cancelled_or_released_by_an_operator
    5 local_node/doors/test_schedule.py::test_a_scheduled_document_is_shown_and_arrives_on_time
@@ -101,20 +115,25 @@ TABLE = """
    4 local_node/doors/test_sql_submissions.py::test_each_waiting_submission_keeps_its_own_reason_and_start_of_waiting
   16 local_node/doors/test_user_presence.py
   16 local_node/link/test_direct.py
+   3 local_node/link/test_hub_addresses.py
    5 local_node/link/test_partner_questions.py
+   5 local_node/link/test_uplink.py
    3 local_node/operations/test_table.py::test_any_arguments_are_read_or_refused
   17 local_node/operations/test_trace.py
    5 local_node/pieces/test_remains.py
   22 local_node/pieces/test_transfer.py
    8 local_node/pieces/test_upload.py::test_pieces_without_an_arriving_body_are_removed
+  22 local_node/test_enrolment.py
    6 local_node/test_enrolment.py::test_a_running_node_that_is_enrolled_again_continues_with_the_new_certificate
   23 local_node/test_plain_broker.py
   58 local_node/virtual/test_server.py
   18 platform_node/all_stores/test_fan_out.py
+   7 platform_node/operations/test_definitions.py
   18 platform_node/operations/test_held.py
    5 platform_node/operations/test_stores.py
   27 platform_node/test_authority_roll.py
   21 platform_node/test_cluster.py
+   7 platform_node/test_enrolment.py
    3 platform_node/test_enrolment.py::test_a_node_enrols_and_links_by_its_certificate
   17 platform_node/test_session_guard.py
    8 service/companion/test_program.py
@@ -122,8 +141,11 @@ TABLE = """
   12 service/credentials/test_secrecy.py
   49 service/datagrams/test_ends.py
    2 service/links/test_sessions.py::test_a_hostile_node_reads_no_queue_of_another_node
+   3 service/operations/test_jobs.py
    4 service/operations/test_overview.py
+   7 service/operations/test_reload.py
   11 service/operations/test_trust.py
+   3 service/test_admin.py
   10 service/test_large_documents.py
    4 service/test_log.py
    2 service/test_nightly_extract.py::test_a_failed_extract_is_repeated_and_does_not_affect_the_node
@@ -150,17 +172,22 @@ TABLE = """
    + spark_reconcile/spark/test_class_archive.py
    + spark_reconcile/spark/test_session.py
    5 spark_reconcile/sources/test_footer.py::test_a_footer_with_excessive_sizes_is_not_unpacked
+  13 store/embedded/test_server.py
    2 store/embedded/test_server.py::test_a_busy_orphan_does_not_hinder_the_restart
    3 store/postgres/conversion/test_binary.py::test_rows_written_by_insert_are_read_as_they_were_packed
+   3 store/postgres/test_durability.py
+   4 store/postgres/test_ledger_partitions.py
   22 store/postgres/test_migration.py
    3 store/postgres/test_recovery.py::test_streams_recover_their_floors_and_gaps
    3 store/postgres/test_roles.py::test_rights_granted_before_a_function_changed_are_kept
    4 store/postgres/test_schema_version.py::test_a_node_imports_alembic_only_to_upgrade
    4 store/views/test_groups.py
    9 store/views/test_names.py
+   6 store/views/test_pages.py
    5 store/views/test_pages.py::test_both_queues_are_merged_by_time_and_no_row_is_left_out
    4 test_counters.py
   17 test_imports.py
+   4 test_protocol_references.py
    2 transport/test_link.py::test_a_flooding_connection_is_read_in_turns_with_other_connections
    2 transport/test_link.py::test_a_peer_gets_the_last_bytes_although_the_server_has_not_read_all_of_its_bytes
    4 transport/test_link.py::test_output_for_a_slow_reader_is_bounded_and_others_are_not_delayed
@@ -169,14 +196,21 @@ TABLE = """
   45 web/api/test_description_search.py
    4 web/api/test_documents.py::test_a_document_is_accepted_delivered_and_received
    2 web/api/test_documents.py::test_a_repeat_with_the_same_idempotency_key_is_not_accepted_as_a_second_document
+   7 web/api/test_events.py
+  11 web/api/test_inbox.py
    2 web/api/test_inbox.py::test_an_unacknowledged_document_is_delivered_again_after_its_lease
    6 web/api/test_inbox.py::test_parallel_polls_receive_one_document_each
+   6 web/api/test_node_operations.py
    8 web/node/test_monitoring.py
   18 web/node/test_payloads.py
+  14 web/pages/test_account_pages.py
    5 web/pages/test_token_pages.py
   10 web/test_process.py
+   7 web/transport/test_connection.py
+   6 web/transport/test_hosts.py
    4 web/transport/test_server.py::test_a_client_certificate_has_the_rights_of_its_fingerprint
   40 web/transport/test_spooling.py
+   6 webhooks/test_deliveries.py
    2 webhooks/test_destination.py::test_the_next_address_of_a_host_is_tried_if_the_first_never_answers
    4 webhooks/test_destination.py::test_the_status_decides_although_the_body_never_ends
   13 webhooks/test_process.py
