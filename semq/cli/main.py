@@ -31,9 +31,9 @@ variables SEMQ_NODE and SEMQ_CONFIG. Results go to standard output, all other te
 result is one JSON value.
 """
 EPILOG = (
-    "Exit status: 0 done; 1 refused, or the answer is no; 2 wrong usage; 69 node or database unavailable,"
-    " or no outcome in time; 78 wrong"
-    " configuration; 130 interrupted. For `semq check`, 1 is warning, 2 critical, 3 unknown. `semq reconcile` has more."
+    "Exit status: 0 done; 1 refused, or the answer is no; 2 wrong usage; 69 node or database unavailable, or no outcome"
+    " in time; 78 wrong configuration; 130 interrupted. For `semq check`, 1 is warning, 2 critical, 3 unknown."
+    " `semq reconcile` has more."
 )
 
 

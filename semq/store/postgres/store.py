@@ -40,7 +40,7 @@ from semq.store.postgres.recovery import recover
 from semq.store.postgres.schema_version import check_on, revision_of
 from semq.store.postgres.statements import STATEMENTS
 from semq.store.postgres.writer import OnLines, Writer, WriterCounters
-from semq.store.reader import Reader, connection_parameters
+from semq.store.reader import Reader, connection_parameters, unavailable
 from semq.store.unit import Recovered, Unit
 from semq.store.work import Work
 
@@ -151,7 +151,7 @@ class PostgresStore:
             self._rest.leave(self)
             await self._reader.close()
             if isinstance(error, psycopg.Error | DBAPIError):
-                raise StoreUnavailable(fault=str(error).strip()) from error
+                raise unavailable(error) from error
             raise
         self._former_epoch = self.current_lease.epoch
         return recovered

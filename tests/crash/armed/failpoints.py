@@ -250,8 +250,7 @@ class Failpoint:
 
     def committed(self) -> None:
         """Called when the step is durable and not yet reported."""
-        if self.phase == AFTER:
-            self._reached()
+        self._reached_if(AFTER)
 
     def _is(self, step: str, phase: str) -> bool:
         return self.step == step and self.phase == phase
