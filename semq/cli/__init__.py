@@ -21,9 +21,14 @@ Most commands ask a running node over AMQP, by its operations.
 | output     | printing: tables or JSON, and values in words                                                 |
 """
 
+import gc
+
+COLLECTOR_THRESHOLD = 50_000  # objects; imports make many that stay, and collections took a tenth of a short command
+
 
 def main() -> None:
     """Run the command; end the process with its exit status."""
+    gc.set_threshold(COLLECTOR_THRESHOLD)
     from semq.cli.main import run
 
     raise SystemExit(run())
