@@ -19,6 +19,7 @@ from platform_node.registry import Registry
 from semq.amqp.sasl import Credentials
 from semq.broker.users import Permissions, UserTable
 from semq.errors import SemqError
+from semq.pki.errors import TokenRefused
 from semq.service.credentials.identity import certificate_of
 from semq.service.links.rights import UMX, link_permissions
 from semq.transport.peer import PeerInfo
@@ -45,14 +46,15 @@ class HubLogins:
         self._allow_plain = allow_plain
 
     async def authenticate(self, mechanism: str, credentials: Credentials, peer: PeerInfo) -> str | None:
-        """Return the name of the user; None refuses the login. The client never gets the reason."""
+        """Return the name of the user; None refuses the login. Only the log has the reason, never the client."""
         if mechanism == "EXTERNAL":
             return self._by_certificate(credentials, peer)
         if credentials.user.startswith(TOKEN_USER_PREFIX):
             return await self._by_token(credentials, peer)
         may_be_plain = peer.is_loopback or self._allow_plain
         if not may_be_plain and (peer.tls is None or self._is_node(credentials.user)):
-            log.warning("password_refused", user=credentials.user[:80], peer=str(peer), tls=peer.tls)
+            why = "passwords of nodes come from this machine only, those of users also over TLS (amqp.allow_plain)"
+            log.warning("password_refused", user=credentials.user[:80], peer=str(peer), tls=peer.tls, why=why)
             return None
         return await self._users.authenticate(mechanism, credentials, peer)
 
@@ -79,9 +81,10 @@ class HubLogins:
             facts = {"has_authority": self._registry is not None, "tls": peer.tls, "is_node": self._is_node(node)}
             log.warning("token_not_possible", node=node[:80], peer=str(peer), **facts)
             return None
-        ticket = await self._registry.ticket(credentials.password or b"")
-        if ticket is None or ticket.node != node:
-            log.warning("token_refused", node=node[:80], peer=str(peer))
+        try:
+            await self._registry.ticket(node, credentials.password or b"")
+        except TokenRefused as error:
+            log.warning("token_refused", node=node, peer=str(peer), error=str(error))
             return None
         return credentials.user
 

@@ -103,10 +103,16 @@ class Registry:
         log.info("token_made", node=str(node), until=utc_text(ticket.expires_at))
         return token, ticket
 
-    async def ticket(self, token: bytes) -> Ticket | None:
-        """Return the row of a token, also of a used one; None if it is unknown or has expired."""
+    async def ticket(self, node: str, token: bytes) -> Ticket:
+        """Return the row of a node's token, also of a used one. Raises TokenRefused with the reason, for the log."""
         ticket: Ticket | None = await self._execute(identities.token, hash_of(token))
-        return ticket if ticket is not None and ticket.expires_at > self._clock.wall() else None
+        if ticket is None:
+            raise TokenRefused("The token is unknown.", node=node)
+        if ticket.node != node:
+            raise TokenRefused("The token is for another institution.", node=node, token_for=ticket.node)
+        if ticket.expires_at <= self._clock.wall():
+            raise TokenRefused("The token is too old.", node=node, valid_until=utc_text(ticket.expires_at))
+        return ticket
 
     async def tokens(self) -> list[Ticket]:
         tickets: list[Ticket] = await self._execute(identities.tokens)
@@ -117,9 +123,11 @@ class Registry:
 
         Raises TokenRefused, KeyRevoked, RequestRefused, NoAuthority.
         """
-        ticket = await self.ticket(token.encode())
-        if ticket is None or ticket.node != str(node):
-            raise TokenRefused(node=str(node))
+        try:
+            ticket = await self.ticket(str(node), token.encode())
+        except TokenRefused as error:
+            log.warning("token_refused", node=str(node), error=str(error))
+            raise TokenRefused(node=str(node)) from None  # the peer does not learn the reason
         issued, now = self._sign(node, request, ticket.host_names), self._clock.wall()
         stored: IssuedCertificate | None = await self._execute(
             identities.use_token, ticket.hash, now, _row(issued, now)

@@ -56,7 +56,10 @@ class PartnerLogins:
         if mechanism == "EXTERNAL" and (name := self._partner(credentials, peer)) is not None:
             return name
         name = await self._users.authenticate(mechanism, credentials, peer)
-        return None if name in self._partners else name  # a password is no proof of an institution
+        if name in self._partners:
+            log.warning("partner_refused", node=name, peer=str(peer), why="a password does not prove an institution")
+            return None
+        return name
 
     def _partner(self, credentials: Credentials, peer: PeerInfo) -> str | None:
         try:
@@ -65,7 +68,8 @@ class PartnerLogins:
             return None  # an application's certificate
         name = str(certificate.node)
         if credentials.user not in ("", name) or name not in self._partners:
-            log.warning("partner_refused", node=name, claims=credentials.user[:80], peer=str(peer))
+            why = "[direct] does not name it" if name not in self._partners else "it logs in under another name"
+            log.warning("partner_refused", node=name, claims=credentials.user[:80], peer=str(peer), why=why)
             return None
         if self._is_withdrawn(certificate):
             log.warning("partner_revoked", node=name, peer=str(peer))

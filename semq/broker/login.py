@@ -24,7 +24,6 @@ class Login:
     def __init__(self, session: LoginSession) -> None:
         self._session = session
         self._mechanism = ""
-        self._offered_user = ""
         self.client_properties: Mapping[str, Any] = {}
 
     def process_offer(self, event: e.LoginOffered) -> None:
@@ -35,7 +34,6 @@ class Login:
         except AmqpError as error:
             self._refuse(error.at(10, 11))
             return
-        self._offered_user = credentials.user
         self._session.server.authenticate(
             self._session.link.peer, event.mechanism, credentials, self._finish, self._fail
         )
@@ -45,10 +43,7 @@ class Login:
         if session.is_ending:
             return
         if user is None:
-            log.warning(
-                "refused a login by %s as %r from %s", self._mechanism, self._offered_user[:80], session.link.peer
-            )
-            session.link.hold_back()
+            session.link.hold_back()  # the authenticator has logged the reason
             session.machine.refuse_login(refusals.login_refused(self._mechanism).text)
             session.is_ending = True
         else:
@@ -70,7 +65,8 @@ class Login:
             if session.is_ending:
                 return
             if user is None:
-                self._refuse(refusals.login_refused(event.mechanism).at(10, 40))
+                session.link.hold_back()
+                session.close(refusals.login_refused(event.mechanism).at(10, 40))
             else:
                 session.user = user
                 self.process_open(e.OpenRequested(vhost))

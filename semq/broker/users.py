@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import logging
 import re
 from dataclasses import dataclass, field
 from enum import Enum
@@ -14,6 +15,7 @@ from semq.transport.peer import PeerInfo
 
 NO_NAME = "(?!)"  # an expression that matches nothing, not even a line break, unlike ^$
 
+log = logging.getLogger(__name__)
 _KEY = draw_secret(hashlib.blake2b.MAX_KEY_SIZE)
 
 
@@ -54,7 +56,7 @@ class Authenticator(Protocol):
     mechanisms: tuple[str, ...]
 
     async def authenticate(self, mechanism: str, credentials: Credentials, peer: PeerInfo) -> str | None:
-        """Return the name of the user, or None for a refusal; the client cannot distinguish refusals.
+        """Return the name of the user, or None for a refusal; the client cannot distinguish refusals, the log can.
 
         ``credentials.password`` is None for EXTERNAL, where ``peer.common_name`` is the identity.
         """
@@ -97,16 +99,29 @@ class UserTable:
         self.users = {user.name: user for user in users}
 
     async def authenticate(self, mechanism: str, credentials: Credentials, peer: PeerInfo) -> str | None:
-        is_external = mechanism == "EXTERNAL"
-        name = (peer.common_name or "") if is_external else credentials.user
-        user = self.users.get(name)
-        if user is None or (user.loopback_only and not peer.is_loopback):
-            return None
-        if is_external:
+        name = (peer.common_name or "") if mechanism == "EXTERNAL" else credentials.user
+        fault = self._fault(name, mechanism, credentials, peer)
+        if fault is None:
             return name
-        if user.password is None or credentials.password is None:
+        log.warning("refused a login by %s as %r from %s: %s", mechanism, name[:80], peer, fault)
+        return None
+
+    def _fault(self, name: str, mechanism: str, credentials: Credentials, peer: PeerInfo) -> str | None:
+        """Return why a login is refused; None accepts it."""
+        if mechanism == "EXTERNAL" and peer.common_name is None:
+            return "no certificate, or one without a common name"
+        user = self.users.get(name)
+        if user is None:
+            return "there is no such user"
+        if user.loopback_only and not peer.is_loopback:
+            return "this user may log in from this machine only"
+        if mechanism == "EXTERNAL":
             return None
-        return name if hmac.compare_digest(digest_of(credentials.password), user.password) else None
+        if user.password is None:
+            return "this user has no password, and logs in by certificate"
+        if credentials.password is None or not hmac.compare_digest(digest_of(credentials.password), user.password):
+            return "wrong password"
+        return None
 
     def permissions(self, user: str, vhost: str) -> Permissions | None:
         row = self.users.get(user)

@@ -33,23 +33,36 @@ def test_permissions_match_names_by_regular_expressions(right: Right, name: str,
     [
         ("PLAIN", Credentials("ann", b"secret"), REMOTE_PEER, "ann"),
         ("AMQPLAIN", Credentials("ann", b"secret"), REMOTE_PEER, "ann"),
-        ("PLAIN", Credentials("ann", b"wrong"), LOCAL_PEER, None),
-        ("PLAIN", Credentials("nobody", b"secret"), LOCAL_PEER, None),
-        ("PLAIN", Credentials("eve", b""), LOCAL_PEER, None),
-        ("PLAIN", Credentials("ann", None), LOCAL_PEER, None),
         ("PLAIN", Credentials("bob", b"secret"), LOCAL_PEER, "bob"),
-        ("PLAIN", Credentials("bob", b"secret"), REMOTE_PEER, None),
         ("EXTERNAL", Credentials("", None), PeerInfo("10.0.0.1", 1, "eve"), "eve"),
         ("EXTERNAL", Credentials("ann", None), PeerInfo("10.0.0.1", 1, "eve"), "eve"),  # the certificate counts
-        ("EXTERNAL", Credentials("ann", None), LOCAL_PEER, None),
-        ("EXTERNAL", Credentials("", None), PeerInfo("10.0.0.1", 1, "stranger"), None),
     ],
 )
-async def test_only_right_credentials_log_in(
-    mechanism: str, credentials: Credentials, peer: PeerInfo, user: str | None
+async def test_right_credentials_log_in(
+    mechanism: str, credentials: Credentials, peer: PeerInfo, user: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    table = UserTable([ANN, BOB, EVE])
-    assert await table.authenticate(mechanism, credentials, peer) == user
+    assert await UserTable([ANN, BOB, EVE]).authenticate(mechanism, credentials, peer) == user
+    assert not caplog.messages
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "credentials", "peer", "why"),
+    [
+        ("PLAIN", Credentials("ann", b"wrong"), LOCAL_PEER, "wrong password"),
+        ("PLAIN", Credentials("nobody", b"secret"), LOCAL_PEER, "there is no such user"),
+        ("PLAIN", Credentials("eve", b""), LOCAL_PEER, "this user has no password, and logs in by certificate"),
+        ("PLAIN", Credentials("ann", None), LOCAL_PEER, "wrong password"),
+        ("PLAIN", Credentials("bob", b"secret"), REMOTE_PEER, "this user may log in from this machine only"),
+        ("EXTERNAL", Credentials("ann", None), LOCAL_PEER, "no certificate, or one without a common name"),
+        ("EXTERNAL", Credentials("", None), PeerInfo("10.0.0.1", 1, "stranger"), "there is no such user"),
+    ],
+)
+async def test_other_credentials_are_refused_and_the_log_says_why(
+    mechanism: str, credentials: Credentials, peer: PeerInfo, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert await UserTable([ANN, BOB, EVE]).authenticate(mechanism, credentials, peer) is None
+    [line] = caplog.messages
+    assert line.endswith(f" from {peer}: {why}")
 
 
 async def test_a_changed_password_applies_at_once() -> None:

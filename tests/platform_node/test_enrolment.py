@@ -6,6 +6,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from structlog.testing import capture_logs
 
 from local_node.enrolment import HubAddress, enrol
 from local_node.errors import NoSuchFingerprint, RefusedByPeer
@@ -113,20 +114,25 @@ async def test_a_used_token_stays_used_after_a_restart_of_the_hub(inprocess: InP
     assert [issued.serial for issued in rows] == [certificate.serial_text]
 
 
-async def test_a_token_is_for_one_node_and_a_limited_time(
+async def test_a_token_is_for_one_node_and_a_limited_time_and_only_the_log_of_the_hub_says_what_is_wrong(
     shared_inprocess: InProcess, hub: HubNode, tmp_path: Path
 ) -> None:
     address = HubAddress("127.0.0.1", hub.port)
     ticket = await token_for(shared_inprocess, hub, "10008")
-    other = KeyRing(tmp_path / "other", Address(1, "56001"))
-    with pytest.raises(RefusedByPeer, match="login"):
-        await enrol(other, address, ticket["fingerprint"], ticket["token"], CLOCK)
     expired_ticket = await token_for(shared_inprocess, hub, "10008", hours=1e-9)
-    ring = KeyRing(tmp_path / "a", Address(1, "10008"))
-    with pytest.raises(RefusedByPeer, match="login"):
-        await enrol(ring, address, expired_ticket["fingerprint"], expired_ticket["token"], CLOCK)
-    with pytest.raises(RefusedByPeer, match="login"):
-        await enrol(ring, address, ticket["fingerprint"], "0" * 32, CLOCK)
+    answers, reasons = set(), []
+    for node_id, token in (("56001", ticket["token"]), ("10008", expired_ticket["token"]), ("10008", "0" * 32)):
+        ring = KeyRing(tmp_path / node_id, Address(1, node_id))
+        with capture_logs() as log_lines, pytest.raises(RefusedByPeer, match="login") as refused:
+            await enrol(ring, address, ticket["fingerprint"], token, CLOCK)
+        answers.add(str(refused.value))
+        reasons += [line["error"] for line in log_lines if line["event"] == "token_refused"]
+    assert len(answers) == 1  # the same for all
+    assert [reason.partition("(")[0].strip() for reason in reasons] == [
+        "SEMQ-5121 The token is for another institution.",
+        "SEMQ-5121 The token is too old.",
+        "SEMQ-5121 The token is unknown.",
+    ]
 
 
 async def test_the_hub_stores_no_text_of_a_token(shared_inprocess: InProcess, hub: HubNode) -> None:

@@ -121,6 +121,36 @@ async def test_the_log_says_why_no_token_can_be_accepted(registry: Registry) -> 
     ]
 
 
+async def test_the_log_says_why_a_password_cannot_be_accepted(
+    registry: Registry, caplog: pytest.LogCaptureFixture
+) -> None:
+    authenticator = logins(registry)
+    with capture_logs() as log_lines:
+        assert await authenticator.authenticate("PLAIN", Credentials(NODE, b"right"), TLS) is None
+    assert [(line["event"], "this machine only" in line["why"]) for line in log_lines] == [("password_refused", True)]
+    for user in (NODE, "1.99"):
+        assert await authenticator.authenticate("PLAIN", Credentials(user, b"wrong"), NEAR) is None
+    assert [line.rpartition(": ")[2] for line in caplog.messages] == ["wrong password", "there is no such user"]
+
+
+async def test_the_log_says_why_a_certificate_is_refused(registry: Registry) -> None:
+    authenticator, certificate = logins(registry), issued(OURS, NODE)
+    registry.revoked.add(certificate.serial_text)
+    with capture_logs() as log_lines:
+        for claims, peer in (("", NEAR), ("", peer_with(certificate.der)), ("1.7", peer_with(issued(OURS, NODE).der))):
+            assert await authenticator.authenticate("EXTERNAL", Credentials(claims, None), peer) is None
+        assert (
+            await authenticator.authenticate("EXTERNAL", Credentials("", None), peer_with(issued(OURS, "1.7").der))
+            is None
+        )
+    assert [(line["event"], str(line.get("error", ""))[:9]) for line in log_lines] == [
+        ("certificate_refused", "SEMQ-5101"),
+        ("certificate_refused", "SEMQ-5105"),
+        ("foreign_name", ""),
+        ("unknown_node", ""),
+    ]
+
+
 async def test_unknown_tokens_are_refused(registry: Registry) -> None:
     authenticator = logins(registry)
     for peer in (TLS, NEAR, CLEAR):
