@@ -16,13 +16,13 @@ import msgspec
 from local_node.errors import NoSuchFingerprint, RefusedByPeer
 from local_node.link.single_request import PATIENCE_S, VIRTUAL_HOST, request
 from semq.amqp.connection.client import ClientConnection
-from semq.amqp.errors import AmqpError
+from semq.amqp.errors import AccessRefused, AmqpError
 from semq.amqp.limits import ConnectionLimits
 from semq.clock import Clock
 from semq.errors import BadInput
 from semq.pki.authority import new_request
 from semq.pki.certificate import NodeCertificate
-from semq.pki.errors import KeyRevoked
+from semq.pki.errors import KeyRevoked, TokenRefused
 from semq.pki.slots import KeyRing
 from semq.pki.tls import VERSIONS, client_context, load_pair
 from semq.pki.trust import TrustStore, plain_fingerprint
@@ -58,14 +58,25 @@ async def enrol(ring: KeyRing, hub: HubAddress, fingerprint: str, token: str, cl
     """Get the first certificate, and put it into slot active.
 
     An interrupted enrolment can be repeated with the same token: the key waits in slot next, and the hub issues the
-    same certificate for the same key. Raises NoSuchFingerprint, RefusedByPeer, DialFailed, Unavailable, KeyRefused,
-    TrustUnreadable, Untrusted.
+    same certificate for the same key. Raises NoSuchFingerprint, TokenRefused, RefusedByPeer, DialFailed, Unavailable,
+    KeyRefused, TrustUnreadable, Untrusted.
     """
     trust = await _authority(hub, fingerprint)
     context, user = client_context(trust, None, hub.tls_minimum), f"enroll/{ring.node}"
 
     async def send_request(request: str) -> Mapping[str, Any]:
-        return await _send(hub, context, clock, "enroll", {"token": token, "request": request}, user, token)
+        try:
+            return await _send(hub, context, clock, "enroll", {"token": token, "request": request}, user, token)
+        except RefusedByPeer as error:
+            # The token is also the password of the login: a refused login means that it is not valid for this node.
+            is_login = isinstance(error.__cause__, AccessRefused)
+            if is_login or error.facts.get("reason") == TokenRefused.code:
+                raise TokenRefused(
+                    "The hub does not accept the token for this institution: it is unknown, used, or too old.",
+                    node=str(ring.node),
+                    hub=f"{hub.host}:{hub.port}",
+                ) from error
+            raise
 
     answer = await _request_certificate(ring, clock, send_request)
     trust = TrustStore.from_pem(str(answer["trust"]).encode())

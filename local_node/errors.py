@@ -18,6 +18,6 @@ class RefusedByPeer(BadInput):
 
     code = "SEMQ-2402"
     remedy = (
-        "Look at the reason, here and in the log of the node that refused. A token of enrolment serves once, for one "
-        "node, for a limited time: ask the hub's operator for a new one (`semq hub nodes token`)."
+        "Look at the reason, here and in the log of the node that refused. If the hub refuses this node's certificate "
+        "(`semq cert show`), enrol again (`semq node enroll`) with a new token (`semq hub nodes token ID` at the hub)."
     )

@@ -110,7 +110,10 @@ class TokenRefused(BadInput):
     """The token is unknown, used, or too old."""
 
     code = "SEMQ-5121"
-    remedy = "Ask the operator of the hub for a new token (`semq hub nodes token`); a token can be used once."
+    remedy = (
+        "Ask the operator of the hub for a new token (`semq hub nodes token ID` there): a token serves one institution,"
+        " once, for a limited time. The log of the hub has the reason."
+    )
 
 
 class NoAuthority(BadInput):

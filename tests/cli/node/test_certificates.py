@@ -33,7 +33,7 @@ async def test_a_node_is_enrolled_and_its_certificate_renewed_and_revoked(inproc
                          stdin=token["token"].encode() + b"\n")  # fmt: skip
     assert enrolled.data["node"] == "1.10008"
     again = await run("node", "enroll", "--config", own, "--fingerprint", pinned, "--token", token["token"])
-    again.fails(1, "SEMQ-2402")
+    again.fails(1, "SEMQ-5121", "semq hub nodes token")
 
     node = await inprocess.start_node(settings)
     await linked(node)
