@@ -2,7 +2,8 @@
 
 The node is durable in its own Postgres; documents for other institutions wait there. User ``guest`` with password
 ``guest`` has all rights in virtual host ``/``, from this machine only. The data folder has the configuration for the
-command line, ``broker.toml``. Without ``--data`` the folder is temporary.
+command line, ``broker.toml``. Without ``--data`` the folder is temporary. Standard output gets the line ``ready`` only,
+standard error the folder and the user.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from semq.clock import SystemClock
 from semq.config import load
 from semq.config.settings import Settings
 from semq.errors import Misconfigured, SemqError
+from semq.foreign_text import shown
 from semq.service.log import set_up
 from semq.service.process import EXIT_OK, exit_status, run
 
@@ -41,6 +43,9 @@ password = "none"
 level = "warning"
 """
 
+# Who may log in, for people.
+LOGIN = "user guest, password guest, virtual host /, from this machine only"
+
 # Prefixes of the environment variables that the broker reads: limits and the log.
 OWN_VARIABLES = ("SEMQ_AMQP__", "SEMQ_LOG__")
 
@@ -57,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
         prog="./run broker",
-        description="An AMQP 0-9-1 broker on 127.0.0.1: user guest, password guest, virtual host /.",
+        description=f"An AMQP 0-9-1 broker on 127.0.0.1: {LOGIN}.",
     )
     parser.add_argument("--port", type=_port, default=5672, metavar="N", help="0: any free port (default: 5672)")
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder for durable data (default: a temporary one)")
@@ -69,6 +74,8 @@ def main(argv: list[str] | None = None) -> int:
             )
             settings = _settings(folder, arguments.port)
             set_up(settings.log, "broker")
+            kept = "" if arguments.data else " (temporary: deleted at the end; --data DIR keeps it)"
+            print(f"broker: data in {shown(str(folder.absolute()))}{kept}; {LOGIN}", file=sys.stderr, flush=True)
             uvloop.run(run(LoneNode(settings, SystemClock())))
     except (SemqError, KeyboardInterrupt, OSError) as error:
         return exit_status(error, "broker")

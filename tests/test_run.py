@@ -90,6 +90,50 @@ def test_an_interpreter_that_can_create_environments_is_preferred_to_an_optimize
     assert NOTE in result
 
 
+@pytest.fixture
+def prepared(checkout: Path) -> Path:
+    """Return a checkout whose environment has the base group; its Python succeeds, and prints nothing."""
+    python = checkout / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\nexit 0\n")
+    python.chmod(0o755)
+    stamp = 'echo "$(pwd -P) $(cksum <requirements-base.lock) $(cksum <pyproject.toml)" >.venv/ready-base'
+    subprocess.run(["sh", "-c", stamp], cwd=checkout, check=True)
+    return checkout
+
+
+def test_setup_ends_with_what_is_ready_and_the_next_command(prepared: Path) -> None:
+    done = subprocess.run([prepared / "run", "setup"], capture_output=True, text=True, check=True)
+    [line] = done.stdout.splitlines()
+    assert line.startswith(f"Ready: {prepared / '.venv'} has the packages of the group 'base'. Next: ./run demo ")
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "example"),
+    [
+        ([], "./run node platform --config examples/config/platform.toml"),
+        (["local"], "./run node local --config examples/config/a.toml"),
+        (["virtual", "--conf"], "./run node virtual --config examples/config/server.toml"),
+    ],
+)
+def test_a_node_without_a_configuration_is_told_the_option_and_an_example(
+    prepared: Path, words: list[str], example: str
+) -> None:
+    done = subprocess.run([prepared / "run", "node", *words], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    usage, hint = done.stderr.splitlines()
+    assert usage == "usage: ./run node platform|local|virtual --config FILE"
+    assert hint.endswith(f"for example: {example}")
+    assert (ROOT / example.split()[-1]).exists()
+
+
+@pytest.mark.parametrize("words", [["local", "--config", "a.toml"], ["platform", "--config=a.toml"], ["local", "-h"]])
+def test_a_node_with_a_configuration_is_started(prepared: Path, words: list[str]) -> None:
+    done = subprocess.run([prepared / "run", "node", *words], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_an_unknown_group_is_refused_before_anything_is_installed(checkout: Path) -> None:
     done = subprocess.run([checkout / "run", "setup", "nonsense"], capture_output=True, text=True, check=False)
     assert done.returncode == 1

@@ -15,6 +15,7 @@ from local_node.plain_broker import main
 from tests.prepared.client import PreparedProcess, start_prepared
 
 LIMITS = {"HANDSHAKE_S": 5.0, "MAX_CHANNELS": 7, "MAX_QUEUES": 2, "MEMORY_BYTES": 2_000_000, "MIN_FREE_DISK_BYTES": 0}
+LOGIN = "user guest, password guest, virtual host /, from this machine only"
 
 
 @contextmanager
@@ -49,9 +50,13 @@ def process_events(connection: pika.BlockingConnection) -> None:
         connection.process_data_events(time_limit=1)
 
 
-def test_confirmed_messages_survive_a_kill_and_are_redelivered_with_the_flag(tmp_path: Path) -> None:
+def test_confirmed_messages_survive_a_kill_and_are_redelivered_with_the_flag(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """At its start the broker prints on standard error where its data is, and who may log in."""
     folder = str(tmp_path / "data")
     with running("--data", folder) as (process, port):
+        assert capfd.readouterr().err.splitlines()[0] == f"broker: data in {folder}; {LOGIN}"
         with channel_of(port) as channel:
             channel.exchange_declare("kept", "topic", durable=True)
             channel.queue_declare("kept", durable=True, arguments={"x-max-priority": 3})
@@ -108,11 +113,14 @@ def test_limits_are_set_by_environment_variables(monkeypatch: pytest.MonkeyPatch
         consuming.close()
 
 
-def test_a_disk_that_is_nearly_full_blocks_publishers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the end the broker removes its temporary folder."""
+def test_a_disk_that_is_nearly_full_blocks_publishers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """At the end the broker removes its temporary folder, as it has announced on standard error."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setenv("SEMQ_AMQP__MIN_FREE_DISK_BYTES", str(1 << 62))
     with running() as (process, port), channel_of(port) as channel:
+        assert "(temporary: deleted at the end; --data DIR keeps it)" in capfd.readouterr().err.splitlines()[0]
         notices: list[str] = []
         connection = channel.connection
         connection.add_on_connection_blocked_callback(lambda _, frame: notices.append(frame.method.reason))
