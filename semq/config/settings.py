@@ -37,6 +37,7 @@ from semq.config.telemetry import TelemetrySection
 from semq.config.web import HttpSection
 from semq.seal.webhook_signature import key_of
 from semq.umx_t.address import Address
+from semq.umx_t.locator import Store
 
 DEFAULT = "default"
 STARS = "********"  # shown instead of a secret
@@ -100,6 +101,11 @@ class Settings(BaseSettings):
     @property
     def address(self) -> Address:
         return Address(self.node.umx_type, self.node.id)
+
+    @property
+    def own_store(self) -> Store:
+        """The store of the node's rows: all processes with its name have the same database."""
+        return Store(self.node.umx_type, self.node.id, self.node.semq_id, self.node.semq_db_id)
 
     @property
     def data_dir(self) -> Path:

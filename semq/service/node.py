@@ -49,7 +49,6 @@ from semq.store.postgres.store import PostgresStore
 from semq.store.unit import Recovered
 from semq.transport.listener import ListenerConfig
 from semq.transport.turn import Turn
-from semq.umx_t.locator import Store
 from semq.umx_t.retry import backoff
 from semq.umx_t.version import PROPERTY, offer
 
@@ -79,9 +78,7 @@ class Node(Generic[E]):
         self.settings = settings
         self.clock = clock
         self.address = settings.address
-        self.own_store = Store(
-            settings.node.umx_type, settings.node.id, settings.node.semq_id, settings.node.semq_db_id
-        )
+        self.own_store = settings.own_store
         self.turn: Turn
         self.engine: E
         self.store: PostgresStore
@@ -92,7 +89,7 @@ class Node(Generic[E]):
         self.companions: dict[str, Companion] = {}  #: by section of the configuration
         self.engine_starts = 0
         self._database = self.host.database(settings)
-        self._claim = Claim(settings, self.own_store, clock)
+        self._claim = Claim(settings, clock)
         self._restart: asyncio.Task[None] | None = None  #: builds a new engine
         self._is_lost = False  #: whether the store is lost
         self._is_serving = False

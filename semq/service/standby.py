@@ -16,7 +16,6 @@ from semq.store.postgres.errors import LeaseHeld
 from semq.store.postgres.owner import EMBEDDED, Owner, PlaceLock
 from semq.store.postgres.store import PostgresStore
 from semq.store.unit import Recovered
-from semq.umx_t.locator import Store
 
 CHECK_S_MIN, CHECK_S_MAX = 0.2, 2.0  # the pause between two checks of the lease
 log = structlog.get_logger("semq.standby")
@@ -25,10 +24,10 @@ log = structlog.get_logger("semq.standby")
 class Claim:
     """The claim of this process to the store of its node."""
 
-    def __init__(self, settings: Settings, own_store: Store, clock: Clock) -> None:
+    def __init__(self, settings: Settings, clock: Clock) -> None:
         self.is_waiting = False  #: another process owns the store
         self.has_waited = False  #: another process has owned the store since this process started
-        self._node = str(own_store)
+        self._node = str(settings.own_store)
         self._host = "_".join(socket.gethostname().split()) or "?"
         self._process = clock.uuid().hex
         self._lock = None if settings.database.url is None else PlaceLock(settings.data_dir)

@@ -19,7 +19,7 @@ from semq.store.broker.operations import StoredState
 from semq.store.broker.store import PostgresMessageStore
 from semq.store.embedded.errors import ServerFailed
 from semq.store.embedded.server import EmbeddedPostgres
-from semq.store.postgres.errors import StoreUnavailable
+from semq.store.postgres.errors import StoreForeign, StoreUnavailable
 from semq.store.views.messages import held_by_pair
 from tests.service.inprocess import HUB_CONFIG, InProcess, ask
 from tests.transport.publishing import publish_and_wait
@@ -206,7 +206,27 @@ async def test_a_start_that_fails_before_the_queues_are_restored_notes_no_orderl
         assert connection.execute("SELECT broker_ended FROM semq_meta").fetchall() == [(False,)]
 
 
-async def test_a_start_that_fails_halfway_leaves_a_store_that_another_node_can_open(
+async def test_a_node_does_not_start_on_the_database_of_another_node_and_changes_nothing_there(
+    hub: HubNode, inprocess: InProcess, tmp_path: Path
+) -> None:
+    file = tmp_path / "other.toml"
+    text = HUB_CONFIG.replace('id = "hub"', 'id = "other"').replace('data_dir = "hub"', 'data_dir = "other"')
+    file.write_text(f'{text}\n[database]\nurl = "{hub.store.url}"\n')
+    await hub.stop()
+    with psycopg.connect(hub.store.url, autocommit=True) as connection:
+        connection.execute("UPDATE semq_version SET version_num = '0001'")  # not migrated either
+    node = HubNode(load(file, {}), SystemClock())
+    try:
+        with pytest.raises(StoreForeign) as caught:
+            await node.start()
+    finally:
+        await node.stop()
+    assert caught.value.facts == {"store": "2.hub.1.1", "configured": "2.other.1.1"}
+    with psycopg.connect(hub.store.url) as connection:
+        assert connection.execute("SELECT version_num FROM semq_version").fetchall() == [("0001",)]
+
+
+async def test_a_start_that_fails_halfway_leaves_a_store_that_another_process_can_open(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The start fails when the node has an engine and no AMQP server yet."""

@@ -205,12 +205,12 @@ async def test_a_store_that_another_owner_has_when_the_database_is_back_ends_the
             " WHERE application_name = 'semq-writer' AND datname = current_database()"
         )
         await until(lambda: hub.store._writer is None)
-        connection.execute(f"UPDATE store_lease SET epoch = {epoch}, owner = '2.hub elsewhere f00 -'".encode())
+        connection.execute(f"UPDATE store_lease SET epoch = {epoch}, owner = '2.hub.1.1 elsewhere f00 -'".encode())
     back.set()
     async with asyncio.timeout(60):
         with pytest.raises(StoreFenced) as fenced:
             await hub.wait_failed()
-    assert fenced.value.facts["owner"] == "2.hub elsewhere f00 -"
+    assert fenced.value.facts["owner"] == "2.hub.1.1 elsewhere f00 -"
     assert hub.store.counters.went_back == went_back
 
 
@@ -224,7 +224,7 @@ async def test_a_start_says_that_another_process_has_taken_the_store_meanwhile(
 
     async def begin_sessions() -> None:
         with psycopg.connect(hub.store.url, autocommit=True) as connection:
-            connection.execute("UPDATE store_lease SET epoch = epoch + 1, owner = '2.hub elsewhere f00 -'")
+            connection.execute("UPDATE store_lease SET epoch = epoch + 1, owner = '2.hub.1.1 elsewhere f00 -'")
         await until(hub._failed.done)
         assert hub.store.current_lease.epoch  # raises StoreUnavailable
 

@@ -17,7 +17,7 @@ from semq.config.settings import Settings
 from semq.errors import SemqError
 from semq.foreign_text import shortened
 from semq.store.embedded.server import EmbeddedPostgres
-from semq.store.postgres import roles, schema_version
+from semq.store.postgres import lease, roles, schema_version
 from semq.store.postgres.durability import verify_settings
 from semq.store.postgres.errors import SchemaTooOld
 
@@ -55,7 +55,11 @@ def _server(url: str, key: str) -> Iterator[Finding]:
             yield from _checks_of(connection, key, has_several_hosts="," in str(conninfo_to_dict(url).get("host", "")))
     except psycopg.Error as error:
         advice = f"Start the server, or correct {key}; a firewall may block the connection."
-        yield Finding("database", FAILING, shortened(" ".join(str(error).split()), 300), advice)
+        yield _finding_of_failed_query("database", error, advice)
+
+
+def _finding_of_failed_query(check_: str, error: psycopg.Error, advice: str) -> Finding:
+    return Finding(check_, FAILING, shortened(" ".join(str(error).split()), 300), advice)
 
 
 def _checks_of(connection: psycopg.Connection[Any], key: str, *, has_several_hosts: bool) -> Iterator[Finding]:
@@ -118,7 +122,9 @@ def _rights(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
 
 def _tables(url: str, settings: Settings) -> Finding:
     try:
-        schema_version.check(url)
+        with psycopg.connect(url, connect_timeout=CONNECT_S, autocommit=True) as connection:
+            lease.refuse_other_node(connection, str(settings.own_store))
+            schema_version.refuse_other(schema_version.revision_of(connection))
     except SchemaTooOld as error:
         if settings.database.migrate:
             detail = f"{error.facts['found']}; the next start migrates them to {schema_version.head()}"
@@ -126,4 +132,6 @@ def _tables(url: str, settings: Settings) -> Finding:
         return failing("tables", error)
     except SemqError as error:
         return failing("tables", error)
+    except psycopg.Error as error:
+        return _finding_of_failed_query("tables", error, "Give the node's role the rights on its tables, then repeat.")
     return Finding("tables", OK, schema_version.head())

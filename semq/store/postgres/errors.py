@@ -51,6 +51,16 @@ class DecisionFailed(SemqError):
     remedy = "This is a defect of SEMQ: report the stack trace from the log."
 
 
+class StoreForeign(Misconfigured):
+    """This database belongs to another node."""
+
+    code = "SEMQ-3007"
+    remedy = (
+        "Correct [node] id (at a hub also semq_id and semq_db_id), or name this node's own database: [database] url, "
+        "or for an embedded one [node] data_dir."
+    )
+
+
 class SchemaTooOld(Misconfigured):
     """The tables in the database belong to an older version of SEMQ, or do not exist yet."""
 

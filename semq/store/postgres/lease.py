@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 from sqlalchemy import Connection, text
 
-from semq.store.postgres.errors import LeaseHeld, StoreFenced, StoreUnavailable, StoreWentBack
+from semq.store.postgres.errors import LeaseHeld, StoreFenced, StoreForeign, StoreUnavailable, StoreWentBack
 from semq.store.postgres.owner import NOWHERE, Owner
 
 RENEW_S = 5.0
@@ -44,6 +44,8 @@ END_SUSPENDED = f"""
         AND a.datname = current_database() AND a.usename = current_user
         AND a.wait_event IN ('ClientRead', 'ClientWrite') AND a.xact_start IS NOT NULL
         AND a.state_change < clock_timestamp() - %(renew_s)s * interval '1 s'"""
+EXISTS = b"SELECT to_regclass('store_lease') IS NOT NULL"
+OWNER = b"SELECT owner FROM store_lease"
 HOLDER = "SELECT owner, extract(epoch FROM until - clock_timestamp()), epoch FROM store_lease"
 KEEP = """
     UPDATE store_lease SET until = greatest(until, clock_timestamp() + %(valid_s)s * interval '1 s')
@@ -64,7 +66,8 @@ class Lease:
 
 async def take(connection: psycopg.AsyncConnection[Any], owner: Owner, *, former_epoch: int | None = None) -> Lease:
     """Take the store over, in the caller's transaction. Raises LeaseHeld(owner, until_s) if another process owns it,
-    StoreUnavailable while a former session of this process holds the lock of the lease.
+    StoreForeign if it is the store of another node, and StoreUnavailable while a former session of this process holds
+    the lock of the lease.
 
     ``former_epoch``: epoch under which this process has last opened the store; None: it has not. If it has, and the
     lease names another process, even one that has ended, StoreFenced is raised instead of LeaseHeld: that process has
@@ -79,10 +82,11 @@ async def take(connection: psycopg.AsyncConnection[Any], owner: Owner, *, former
         "owner": str(owner), "process": owner.process, "place": owner.place, "nowhere": NOWHERE,
         "again": former_epoch is not None,
     }  # fmt: skip
+    held, _ = await _held(connection)
+    _refuse_other_node(held.facts["owner"], owner.node)
     with suppress(psycopg.errors.InsufficientPrivilege):  # a server may forbid the function
         async with connection.transaction():
             await connection.execute(END_SUSPENDED, {**facts, "renew_s": RENEW_S})
-    held, _ = await _held(connection)
     await connection.execute(f"SET LOCAL lock_timeout = {round(RENEW_S * 1000)}")
     try:
         row = await (await connection.execute(TAKE, {**facts, "valid_s": VALID_S})).fetchone()
@@ -97,6 +101,20 @@ async def take(connection: psycopg.AsyncConnection[Any], owner: Owner, *, former
         raise (StoreWentBack if epoch < former_epoch else StoreFenced)(**held.facts)
     await connection.execute("SET LOCAL lock_timeout = 0")
     return Lease(str(owner), row[0])
+
+
+def refuse_other_node(connection: psycopg.Connection[Any], node: str) -> None:
+    """Check, before the store is opened, that it is new or belongs to ``node``. Raises StoreForeign."""
+    if connection.execute(EXISTS).fetchone() == (True,):
+        row = connection.execute(OWNER).fetchone()
+        _refuse_other_node(row[0] if row else "", node)
+
+
+def _refuse_other_node(last_owner: str, node: str) -> None:
+    """Raise StoreForeign if the last owner was a process of another node; '': there was none."""
+    last_node = last_owner.partition(" ")[0]
+    if last_node not in ("", node):
+        raise StoreForeign(store=last_node, configured=node)
 
 
 async def _held(connection: psycopg.AsyncConnection[Any]) -> tuple[LeaseHeld, int]:

@@ -136,10 +136,10 @@ class PostgresStore:
     async def start(self) -> Recovered:
         """Open the store under a new incarnation, and return its state.
 
-        Raises NotDurable, ServerTooOld, SchemaTooOld, SchemaTooNew and VaultLocked, which end the start of the node;
-        StoreFenced if another process has taken the store over since it was open here, or if the database went back to
-        a former owner, so that what this process has in memory is out of date. After StoreUnavailable and LeaseHeld,
-        the caller tries again.
+        Raises NotDurable, ServerTooOld, SchemaTooOld, SchemaTooNew, StoreForeign and VaultLocked, which end the start
+        of the node; StoreFenced if another process has taken the store over since it was open here, or if the database
+        went back to a former owner, so that what this process has in memory is out of date. After StoreUnavailable and
+        LeaseHeld, the caller tries again.
         """
         self._close()
         self._lease = None
@@ -157,8 +157,8 @@ class PostgresStore:
         return recovered
 
     async def revision(self) -> str | None:
-        """Return the revision of the tables, before the store is opened. Raises StoreUnavailable."""
-        return await self.execute(_revision)
+        """Return the revision of the tables, before the store is opened. Raises StoreForeign, StoreUnavailable."""
+        return await self.execute(_revision, self.owner.node)
 
     def break_off(self, why: str) -> None:
         """Abandon the connection to a lost server, because the socket may never report the loss."""
@@ -459,9 +459,10 @@ class PostgresStore:
             wire.drop(StoreUnavailable("The store has been closed."))
 
 
-def _revision(connection: Connection) -> str | None:
+def _revision(connection: Connection, node: str) -> str | None:
     psycopg_connection = connection.connection.driver_connection
     assert psycopg_connection is not None
+    lease.refuse_other_node(psycopg_connection, node)
     return revision_of(psycopg_connection)
 
 

@@ -333,6 +333,19 @@ def test_an_unreachable_database_and_tables_of_other_versions_fail(
     assert checked(database)["tables"] == FAILING
 
 
+def test_a_database_of_another_node_fails(tmp_path: Path, database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("INSERT INTO store_lease (owner, epoch, until) VALUES ('1.10008.1.1 host f00 -', 1, now())")
+    [found] = [
+        finding
+        for finding in check_database(settings_of(tmp_path, f'{HUB}[database]\nurl = "{database}"\n'))
+        if finding.check == "tables"
+    ]
+    assert found.verdict == FAILING
+    assert "1.10008.1.1" in found.detail
+    assert "[node] id" in found.advice
+
+
 # ----------------------------------------------------------------------------------------- certificates, and the hub
 
 

@@ -205,7 +205,10 @@ async def test_an_institution_without_work_has_no_connection_and_notices_a_new_o
         await until(lambda: hosted.node(a).store.state == "rest")
         with psycopg.connect(database_url(hosted.database, a)) as connection:
             rows = connection.execute("SELECT count(*) FROM tb_0031").fetchone()
-            connection.execute("UPDATE store_lease SET epoch = epoch + 1, owner = 'a b c d', until = now() + '1 h'")
+            other_process = f"1.{a}.1.1 host f00 -"
+            connection.execute(
+                "UPDATE store_lease SET epoch = epoch + 1, owner = %s, until = now() + '1 h'", (other_process,)
+            )
         client = await hosted.client(a)
         asking = asyncio.ensure_future(ask(client, "msg.submit", {"target": b, "body_base64": "eA=="}))
         await until(lambda: hosted.server.institutions[a].node is None)

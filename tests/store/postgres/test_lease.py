@@ -10,15 +10,18 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import Connection, text
 
+from semq.clock import SystemClock
 from semq.seal.chain import ChainLink
 from semq.store import reader
 from semq.store.embedded.errors import NotDurable
 from semq.store.postgres import lease, store, writer
 from semq.store.postgres.chain import insert_links, links_of_ledger
-from semq.store.postgres.errors import LeaseHeld, StoreFenced, StoreUnavailable
+from semq.store.postgres.errors import LeaseHeld, StoreFenced, StoreForeign, StoreUnavailable
 from semq.store.postgres.lease import VALID_S
 from semq.store.postgres.locked_bodies import verify_master_key
-from semq.store.postgres.owner import NOWHERE
+from semq.store.postgres.owner import NOWHERE, Owner
+from semq.store.postgres.schema_version import head
+from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Event, LedgerLine, Side
 from semq.store.unit import Unit
 from semq.store.work import Work
@@ -43,6 +46,20 @@ async def test_another_process_is_refused_while_the_lease_is_held(database: str)
         assert 0 < caught.value.facts["until_s"] <= VALID_S
     async with open_notified_store(database, "two"):
         assert column(database, "SELECT owner FROM store_lease") == ["1.10008 host two -"]
+
+
+async def test_the_store_of_another_node_is_refused_whether_it_is_open_or_not(database: str) -> None:
+    foreign = PostgresStore(database, owner=Owner("1.10009", "host", "two"), clock=SystemClock(), lost=lambda _: None)
+    assert await foreign.revision() == head()  # nobody has opened the store yet
+    async with open_notified_store(database):
+        with pytest.raises(StoreForeign) as caught:
+            await foreign.start()
+        assert caught.value.facts == {"store": "1.10008", "configured": "1.10009"}
+    for act in foreign.start, foreign.revision:
+        with pytest.raises(StoreForeign):
+            await act()
+    await foreign.stop()
+    assert column(database, "SELECT owner FROM store_lease") == ["1.10008 host one -"]
 
 
 async def test_a_store_that_was_taken_over_writes_nothing(database: str) -> None:
@@ -396,7 +413,7 @@ async def test_an_idle_store_notices_the_loss_of_its_lease_at_the_next_renewal(
 ) -> None:
     monkeypatch.setattr(writer, "RENEW_S", 0.05)
     async with open_notified_store(database) as first:
-        run(database, "UPDATE store_lease SET epoch = epoch + 1, owner = 'two'")
+        run(database, "UPDATE store_lease SET epoch = epoch + 1, owner = '1.10008 host two -'")
         await first.lost.wait()
         assert [type(fault) for fault in first.faults] == [StoreFenced]
 
@@ -436,7 +453,7 @@ async def test_a_process_without_the_place_of_the_owner_does_not_take_over(
 
 async def test_an_owner_in_the_form_of_older_versions_has_no_place(database: str) -> None:
     async with open_notified_store(database, "one", "here"):
-        run(database, "UPDATE store_lease SET owner = '1.10008.1.1'")
+        run(database, "UPDATE store_lease SET owner = '1.10008'")
         with pytest.raises(LeaseHeld):
             await NotifiedStore(database, "two", "here").store.start()
 
