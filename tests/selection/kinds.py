@@ -61,6 +61,7 @@ spark_reconcile/judgement/test_assessment.py::test_spark_and_oracle_agree_on_all
 spark_reconcile/judgement/test_assessment.py::test_spark_and_oracle_agree_on_all_messages[compiled-no_hub deep spark
 spark_reconcile/extracts/test_extraction.py  slow            spark
 spark_reconcile/samples/test_invention.py    slow            spark
+spark_reconcile/sources/test_footer.py       slow            spark
 spark_reconcile                        -                     spark
 local_node/virtual                     slow,processes        -
 bench/test_beside.py::test_small_documents_are_measured_alone_and_beside_large_ones[documents slow,processes,deep  bench
@@ -76,6 +77,8 @@ console/test_pictures.py               slow,browser          console
 installation/test_process.py           slow,processes        demo
 installation/test_supervision.py       slow,processes        demo
 interop                                slow,processes        interop
+engine/receiver/test_pieces.py         slow                  file
+engine/time/test_inquiry.py            slow                  file
 service/datagrams                      slow                  -
 simulation                             slow                  -
 test_house                             -                     house
