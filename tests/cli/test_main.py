@@ -68,6 +68,25 @@ def test_wrong_usage_ends_with_status_2(words: list[str]) -> None:
     assert "Usage" in result.err
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--config", "a.toml", "msg", "list"], "semq msg list --config FILE"),
+        (["msg", "--config=a.toml", "list"], "semq msg list --config FILE"),
+        (["--json", "node", "status"], "semq node status --json"),
+        (["--to", "56001"], "semq COMMAND --to ADDRESS"),
+    ],
+)
+def test_an_option_before_the_command_is_refused_with_the_right_order(words: list[str], says: str) -> None:
+    result = semq(*words)
+    assert (result.status, result.out) == (2, "")
+    assert f"Options come after the command, for example: {says}" in result.err
+
+
+def test_an_option_that_no_command_has_is_called_unknown_also_before_the_command() -> None:
+    assert "No such option: --confg" in semq("--confg", "a.toml", "msg", "list").err
+
+
 def test_help_describes_the_exit_statuses() -> None:
     assert "69 node or database unavailable" in " ".join(semq("--help").out.split())
 

@@ -47,7 +47,7 @@ class ParsedCommand(TyperCommand):
 
 
 class ParsedGroup(TyperGroup):
-    """A group whose own options are read by this module."""
+    """A group whose own options are read by this module. Options of commands are refused before the command."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -55,6 +55,37 @@ class ParsedGroup(TyperGroup):
 
     def get_params(self, ctx: Any) -> Any:
         return _with_readings(super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        name = args[0].partition("=")[0] if args and args[0].startswith("-") else ""
+        if not ctx.resilient_parsing and (option := _option_below(self, name)) is not None:
+            command = " ".join([ctx.command_path, *(_command_named(self, args[1:]) or ["COMMAND"])])
+            value = "" if option.is_flag else f" {option.metavar or 'VALUE'}"
+            ctx.fail(f"Options come after the command, for example: {command} {name}{value}")
+        return super().parse_args(ctx, args)
+
+
+def _option_below(command: Any, name: str) -> TyperOption | None:
+    """Return the option of this name of a command in a group or its subgroups; None if none of them has it."""
+    if not name:
+        return None
+    for below in getattr(command, "commands", {}).values():
+        for parameter in below.params:
+            if isinstance(parameter, TyperOption) and name in parameter.opts:
+                return parameter
+        if (option := _option_below(below, name)) is not None:
+            return option
+    return None
+
+
+def _command_named(command: Any, words: list[str]) -> list[str]:
+    """Return the names of groups and of a command among the words of a command line."""
+    names = []
+    for word in words:
+        if word in getattr(command, "commands", {}):
+            command = command.commands[word]
+            names.append(word)
+    return names
 
 
 def with_parsed_commands(group: typer.Typer) -> typer.Typer:
