@@ -1,4 +1,4 @@
-"""Documents as files: reading files to be sent, writing received documents to a folder.
+"""Documents as files: reading files to be sent, writing received documents to a folder, and checking that folder.
 
 Names of written files come from foreign text: characters that some file systems refuse are replaced, and long names are
 shortened. If the folder nevertheless refuses a name, the file is called ``document-`` and a digest.
@@ -82,6 +82,24 @@ def file_name(lk0: str, key: str) -> str:
     stem_bytes_max = NAME_BYTES_MAX - len(os.fsencode(f"~{digest}{ending}"))
     stem = os.fsencode(name.removesuffix(ending))[:stem_bytes_max].decode("utf-8", "ignore")
     return f"{stem}~{digest}{ending}"
+
+
+def usable_folder(folder: Path | None) -> Path | None:
+    """Return a folder for documents, which is created if it is missing, and to which files can be written.
+
+    The value of an option, None without it. Raises UnusableFile.
+    """
+    if folder is not None:
+        try:
+            if folder.exists() and not folder.is_dir():
+                raise UnusableFile(file=str(folder), fault="is not a folder")
+            folder.mkdir(parents=True, exist_ok=True)
+            probe = folder / f".{os.getpid()}.part"
+            probe.touch()
+            probe.unlink(missing_ok=True)
+        except OSError as error:
+            raise UnusableFile(file=str(folder), fault=error.strerror) from error
+    return folder
 
 
 def write_body(folder: Path, document: Document) -> Path:

@@ -33,6 +33,15 @@ def test_documents_with_long_or_hostile_names_are_written_and_acknowledged(netwo
     assert none.status == 1  # all documents were acknowledged
 
 
+def test_an_unusable_folder_is_refused_before_the_node_is_asked(tmp_path: Path) -> None:
+    """So no document is taken from the queue. The node does not exist; in /proc nobody can create files."""
+    file = tmp_path / "file"
+    file.write_text("")
+    for folder, fault in ((file, "is not a folder"), (file / "below", "Not a directory"), (Path("/proc"), "")):
+        result = semq("msg", "receive", "--into", str(folder), "--node", "amqp://127.0.0.1:1")
+        result.fails(1, "SEMQ-2203", f"(file='{folder}' fault='{fault}")
+
+
 def test_a_document_that_cannot_be_written_waits_and_blocks_no_other(network: Network, tmp_path: Path) -> None:
     large = send(network, "small-disk", "large", b"L" * 200_000)
     small = [send(network, "small-disk", f"small-{n}", b"s") for n in range(3)]
