@@ -8,14 +8,14 @@ import asyncio
 import ssl
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from semq.amqp.errors import AccessRefused, AmqpError, InvalidPath, NotAllowed
+from semq.amqp.errors import AccessRefused, AmqpError, InvalidPath, NotAllowed, PeerGone
 from semq.amqp.limits import ANY_SIZE, ConnectionLimits
 from semq.app.errors import BadUrl, LoginRefused, NodeUnreachable
 from semq.clock import Clock
 from semq.errors import SemqError, Unavailable
 from semq.transport.client import ClientLink
-from semq.transport.dialer import PRODUCT, DialConfig, dial
-from semq.transport.errors import DialFailed
+from semq.transport.dialer import OTHER_HOST, OUT_OF_DATE, PRODUCT, DialConfig, dial
+from semq.transport.errors import DialFailed, LinkLost
 from semq.transport.turn import Turn
 from semq.umx_t import retry
 
@@ -24,6 +24,21 @@ HEARTBEAT_S = 10
 SPOOLED_FROM = 8 << 20  # bytes; bodies of at least this size go to files
 ARRIVING_MAX = 1 << 31  # bytes of all smaller bodies that are arriving
 RETRY_S_MIN, RETRY_S_MAX = 0.1, 2.0  # pauses between two attempts to connect
+
+RENEW = "Compare the clocks of both machines; renew the certificate of the node if it has expired (`semq cert renew`)."
+NAME_THE_HOST = (
+    "Use a host name of the node's certificate in the URL; or give it a certificate with this name: a hub by tls.names,"
+    " another node by a new enrolment, with a token of `semq hub nodes token ID --name HOST`."
+)
+NAME_THE_AUTHORITY = (
+    "Write the file of the node's authority into the URL: `amqps://…?cafile=FILE`. On the machine of the node,"
+    " `semq cert trust --pem --config FILE` prints it. If the URL names one, it is of another or former authority."
+)
+NO_TLS = "This port has no TLS: write amqp:// instead of amqps://, or the TLS port of the node."
+PERHAPS_TLS = (
+    "If this is a TLS port (amqp.tls), write `amqps://…?cafile=FILE` instead of amqp://. Otherwise look at the log of"
+    " the node: it may have reached a limit of its connections."
+)
 
 
 def read_url(url: str) -> DialConfig:
@@ -117,7 +132,9 @@ class NodeConnection:
             except Unavailable as error:
                 pause = retry.backoff(attempt, RETRY_S_MIN, RETRY_S_MAX, self.clock.random())
                 if self.clock.monotonic() + pause >= until:
-                    raise NodeUnreachable(address=self.address, cause=_cause(error)) from error
+                    unreachable = NodeUnreachable(address=self.address, cause=_cause(error))
+                    remedy = _remedy(error, is_tls=self._config.tls is not None)
+                    raise (unreachable.with_remedy(remedy) if remedy else unreachable) from error
                 await asyncio.sleep(pause)
         return self._client
 
@@ -149,3 +166,20 @@ class NodeConnection:
 
 def _cause(error: SemqError) -> str:
     return str(error.facts.get("cause", error.text))
+
+
+def _remedy(error: SemqError, *, is_tls: bool) -> str | None:
+    """Return the remedy for a failed attempt that has to do with TLS, else None."""
+    match error.__cause__:
+        case ssl.SSLCertVerificationError(verify_code=code) if code in OUT_OF_DATE:
+            return RENEW
+        case ssl.SSLCertVerificationError(verify_code=code) if code in OTHER_HOST:
+            return NAME_THE_HOST
+        case ssl.SSLCertVerificationError():
+            return NAME_THE_AUTHORITY
+        case ssl.SSLError(reason="WRONG_VERSION_NUMBER"):
+            return NO_TLS
+        case PeerGone() | LinkLost() | ConnectionResetError() if not is_tls:
+            return PERHAPS_TLS
+        case _:
+            return None

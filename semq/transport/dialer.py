@@ -18,6 +18,9 @@ from semq.transport.peer import PeerInfo
 from semq.transport.turn import Turn
 
 PRODUCT = "SEMQ"  # the product name that nodes announce, as servers and as clients
+# Results of OpenSSL's verification that say nothing against the authority (X509_V_ERR_…)
+OUT_OF_DATE = frozenset({9, 10})  # CERT_NOT_YET_VALID, CERT_HAS_EXPIRED
+OTHER_HOST = frozenset({62, 64})  # HOSTNAME_MISMATCH, IP_ADDRESS_MISMATCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class DialConfig:
 async def dial(config: DialConfig, clock: Clock, turn: Turn) -> ClientLink:
     """Connect, log in and open the virtual host.
 
-    Raises DialFailed if no connection is made (NotTrusted if one end refuses the certificate of the other end),
+    Raises DialFailed if no connection is made (NotTrusted if one end does not trust the other end's authority),
     AmqpError if the server refuses the login or the virtual host, ForeignBroker if it is not the product that
     ``config`` demands, or the error raised by ``config.check``.
     """
@@ -91,9 +94,9 @@ def _is_distrust(error: BaseException) -> bool:
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLError):
         cause = cause.__cause__
-    return cause is not None and (
-        isinstance(cause, ssl.SSLCertVerificationError) or "UNKNOWN_CA" in (cause.reason or str(cause)).upper()
-    )
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return cause.verify_code not in OUT_OF_DATE | OTHER_HOST
+    return cause is not None and "UNKNOWN_CA" in (cause.reason or str(cause)).upper()
 
 
 def _give_up(owner: ClientLink) -> None:

@@ -109,7 +109,9 @@ class Handshakes:
             )
         except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
             self.failed += 1
-            log.warning("TLS handshake with %s failed: %s", address, error)
+            # asyncio's error has no text if the peer goes, which most clients do without an alert.
+            cause = str(error) or "the peer ended it; it may not trust the authority of this node's certificate"
+            log.warning("TLS handshake with %s failed: %s", address, cause)
             return False
         return True
 

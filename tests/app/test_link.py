@@ -1,6 +1,9 @@
 """Addresses of nodes, and the errors of a client whose node cannot be reached."""
 
 import asyncio
+import ssl
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,9 +11,14 @@ import pytest
 from semq.app import BadUrl, Client, LoginRefused, NodeUnreachable, link
 from semq.app.link import read_url
 from semq.installation.configuration import free_ports
+from semq.pki.authority import Authority
+from semq.pki.slots import KeyRing
+from semq.pki.tls import server_context
 from semq.transport.client import ClientLink
 from semq.transport.dialer import dial
+from semq.umx_t.address import Address
 from tests.app.network import Network
+from tests.pki.people import DAY, NOW, authority, trust
 from tests.transport.pair import pair
 from tests.waiting import until
 
@@ -49,6 +57,42 @@ async def test_a_closed_port_is_reported() -> None:
     with pytest.raises(NodeUnreachable) as caught:
         await Client(f"amqp://app:secret@127.0.0.1:{port}").connect(timeout_s=0.3)
     assert caught.value.facts["address"] == f"127.0.0.1:{port}"
+
+
+def secured(folder: Path, by: Authority, host: str = "127.0.0.1", at: datetime = NOW) -> ssl.SSLContext:
+    """Return the context of a node's port. Its certificate names ``host``, and is valid for ten days."""
+    keys = KeyRing(folder, Address(1, "10008"))
+    certificate = by.issue(keys.next_key().public_key(), keys.node, at, 10, (host,))
+    keys.store_certificate(certificate.pem, trust(by), at)
+    keys.rotate(at)
+    return server_context(trust(by), keys)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "authority_file", "host", "at", "remedy"),
+    [
+        ("amqps", "", "127.0.0.1", NOW, "?cafile=FILE"),
+        ("amqps", "other.pem", "127.0.0.1", NOW, "?cafile=FILE"),
+        ("amqps", "ours.pem", "127.0.0.1", NOW - 20 * DAY, "semq cert renew"),
+        ("amqps", "ours.pem", "elsewhere.example", NOW, "--name HOST"),
+        ("amqps", "ours.pem", None, NOW, "write amqp:// instead"),
+        ("amqp", "", "127.0.0.1", NOW, "If this is a TLS port (amqp.tls), write `amqps://"),
+    ],
+)
+async def test_the_remedy_fits_the_reason_why_no_connection_by_tls_is_made(
+    tmp_path: Path, scheme: str, authority_file: str, host: str | None, at: datetime, remedy: str
+) -> None:
+    """``host``: None for a port without TLS."""
+    ours = authority()
+    for name, whose in (("ours.pem", ours), ("other.pem", authority("other"))):
+        (tmp_path / name).write_bytes(trust(whose).pem)
+    tls = secured(tmp_path / "keys", ours, host, at) if host else None
+    query = f"?cafile={tmp_path / authority_file}" if authority_file else ""
+    async with pair(tls=tls) as endpoints:
+        client = Client(f"{scheme}://guest:guest@127.0.0.1:{endpoints.server.port}{query}")
+        with pytest.raises(NodeUnreachable) as caught:
+            await client.connect(timeout_s=0.5)
+        assert remedy in caught.value.remedy
 
 
 async def test_another_program_at_the_port_is_reported_as_unreachable_node() -> None:

@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import ssl
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from semq.pki.authority import Authority
 from semq.pki.errors import WrongName
 from semq.pki.tls import client_context, server_context
 from semq.transport import handshakes
-from semq.transport.errors import DialFailed
+from semq.transport.errors import DialFailed, NotTrusted
 from semq.transport.handshakes import Handshakes
 from semq.transport.listener import Listener
 from semq.transport.peer import PeerInfo
@@ -59,6 +60,28 @@ async def test_both_sides_know_the_certificate_of_the_peer_after_the_handshake(
         assert seen[0].certificate is not None
         (session,) = endpoints.server.sessions
         assert session.info.peer.certificate is not None
+
+
+async def test_a_client_that_ends_the_handshake_is_logged_with_the_likely_reason(
+    tmp_path: Path, server: ssl.SSLContext, caplog: pytest.LogCaptureFixture
+) -> None:
+    others = authority("other")
+    distrusting = client_context(trust(others), ring(tmp_path / "a", others))
+    async with pair(tls=server) as endpoints:
+        output = await reason_of_refusal(endpoints, caplog, distrusting)
+        assert "may not trust the authority of this node's certificate" in output
+
+
+@pytest.mark.parametrize(("at", "error_class"), [(NOW, NotTrusted), (NOW - 100 * DAY, DialFailed)])
+async def test_only_a_server_of_an_unknown_authority_is_reported_as_one(
+    tmp_path: Path, at: datetime, error_class: type[DialFailed]
+) -> None:
+    by = authority("other") if error_class is NotTrusted else OURS
+    context = server_context(trust(OURS), ring(tmp_path / "hub", by, "2.hub", at=at))
+    async with pair(tls=context) as endpoints:
+        with pytest.raises(DialFailed) as caught:
+            await endpoints.dial(tls=client(tmp_path))
+        assert type(caught.value) is error_class
 
 
 @pytest.mark.parametrize(
