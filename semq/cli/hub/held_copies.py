@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from semq.cli.errors import NothingSelected
-from semq.cli.messages.presentation import document_name, name_of, print_rows
+from semq.cli.messages.presentation import document_name, marks_of, name_of, print_rows
 from semq.cli.options.times import milliseconds_ago
 from semq.cli.output.values import brief_time, counted
 from semq.cli.session import RowsOption, Session, on_node
@@ -160,7 +160,7 @@ def _count_cells(row: dict[str, Any]) -> tuple[object, ...]:
 
 
 def _cells(row: dict[str, Any]) -> tuple[object, ...]:
-    marks = [mark for mark in ("piece", "parked", "void") if row.get(mark)]
+    marks = marks_of(row, ("piece", "parked", "void"))
     marks += ["refused"] if row.get("held") and row.get("reason") else []
     ends = (str(row[end]).removeprefix("1.") for end in ("source", "target"))
     return name_of(row), brief_time(row["at"]), *ends, document_name(row), size(row["size"]), " ".join(marks)

@@ -8,7 +8,7 @@ from semq.cli.errors import NothingSelected
 from semq.cli.messages.acts import Why
 from semq.cli.messages.message import Id
 from semq.cli.messages.presentation import document_name, facts_of, name_of
-from semq.cli.output.values import brief_time, node_name
+from semq.cli.output.values import brief_time, counted, node_name
 from semq.cli.session import RowsOption, Session, on_node
 from semq.foreign_text import shortened
 from semq.umx_t.short_name import short_name
@@ -108,7 +108,8 @@ async def _act(
     facts: dict[str, Any] = {act: list(acts.lk0s.values())}
     if acts.became:
         facts["became"] = acts.became
-    session.out.result(facts, *(became_line(old, new) for old, new in acts.became.items()), f"{act}: {len(acts.lk0s)}")
+    lines = [became_line(old, new) for old, new in acts.became.items()]
+    session.out.result(facts, *lines, f"{counted(len(acts.lk0s), 'document')} {act}d")
 
 
 class FailedDocumentActs:

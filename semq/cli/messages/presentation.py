@@ -3,6 +3,7 @@
 Any field of a node's answer may be absent: the node may have an older version.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ LIST_COLUMNS: tuple[Column, ...] = (
     ("status", "<"),
 )
 MEMBER_COLUMNS: tuple[Column, ...] = (("name", "<"), ("to", "<"), ("status", "<"), ("reason", "<"))
+NO_POSITION = -1  # sid of documents of classes 1 and 2
 # Not printed as facts: other lines show them, or only programs use them
 HIDDEN_FACTS = ("at", "id", "error", "stuck", "cleaned", "direction", "proved", "members")
 FIRST_FACTS = (
@@ -39,6 +41,23 @@ FIRST_FACTS = (
     "app_status",
     "reason",
 )
+
+# Facts whose names in answers only readers of PROTOCOL.md know: name in the answer | name for people
+FACT_WORDS = {
+    "sid": "position_in_sequence",
+    "att": "attempts",
+    "void": "void_marker",
+    "lk1": "copy_at_hub",
+    "custodian": "copy_at_hub",
+    "p_ack_status": "ack_to_hub",
+    "s_ack_status": "ack_to_sender",
+    "group_place": "place_in_group",
+}
+MARKER_MEANING = "yes: it asks the receiver to record that the document will not come"
+# Marks of a message in lists: name in the answer | word
+MARKS = {"piece": "piece", "held": "held", "parked": "parked", "void": "void marker", "overdue": "overdue"}
+# Detail of a ledger line about a signed receipt, as `semq.engine.sender.receipts` writes it
+RECEIPT = re.compile(r"\breceipt (\d+) place (\d+)(?: sid (\d+)| sid -1)? stated at ")
 
 
 def name_of(row: Mapping[str, Any]) -> str:
@@ -71,15 +90,19 @@ def list_row(row: Mapping[str, Any]) -> tuple[object, ...]:
     """Return the cells of a message for LIST_COLUMNS."""
     is_inbound = row.get("side") == "inbound"
     other_end = node_name(row.get("source" if is_inbound else "target", ""))
-    marks = [mark for mark in ("piece", "held", "parked", "void", "overdue") if row.get(mark)]
     return (
         name_of(row),
         brief_time(row.get("at")),
         f"{'from' if is_inbound else 'to'} {other_end}",
         document_name(row),
         size(row.get("size")),
-        " ".join(filter(None, [status_of(row), pieces_of(row), *marks, brief_time(row.get("not_before"))])),
+        " ".join(filter(None, [status_of(row), pieces_of(row), *marks_of(row), brief_time(row.get("not_before"))])),
     )
+
+
+def marks_of(row: Mapping[str, Any], names: Sequence[str] = tuple(MARKS)) -> list[str]:
+    """Return the words of those marks among ``names`` that a message or a stored copy has."""
+    return [MARKS[name] for name in names if row.get(name)]
 
 
 def pieces_of(row: Mapping[str, Any]) -> str:
@@ -100,16 +123,27 @@ def document_name(row: Mapping[str, Any]) -> str:
 
 
 def facts_of(shown: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts of one message, FIRST_FACTS first; HIDDEN_FACTS and empty or false values are left out."""
+    """Return the facts of one message for people, with the names in FACT_WORDS, FIRST_FACTS first.
+
+    HIDDEN_FACTS and empty or false values are left out.
+    """
     facts = {"name": name_of(shown)} | dict(shown)
     if "submission" in facts:  # a submission by SQL that the node has not accepted
         facts["submitted_at"] = facts.pop("accepted_at", None)
+        facts["submission"] = f"sql-{facts['submission']}"  # a name for commands
+    if facts.get("sid") == NO_POSITION:
+        del facts["sid"]
+    if facts.get("lk1", "") is None:  # no copy at the hub, so the hub notes no acknowledgement
+        facts.pop("p_ack_status", None)
+    if facts.get("void"):
+        facts["void"] = MARKER_MEANING
     if isinstance(pieces := facts.get("pieces"), Mapping):
         facts["pieces"] = pieces_of(facts) or pieces.get("count")
     if isinstance(summary := facts.get("summary"), Mapping):
         facts["summary"] = ", ".join(f"{count} {status}" for status, count in summary.items())
     ordered = {name: facts[name] for name in (*FIRST_FACTS, *facts) if name in facts and name not in HIDDEN_FACTS}
-    return {name: value for name, value in ordered.items() if value is not False and value not in (None, "", [], {})}
+    given = {name: value for name, value in ordered.items() if value is not False and value not in (None, "", [], {})}
+    return {FACT_WORDS.get(name, name): value for name, value in given.items()}
 
 
 def member_row(member: Mapping[str, Any]) -> tuple[object, ...]:
@@ -138,7 +172,8 @@ def stuck_lines(stuck: Mapping[str, Any] | None, message: Mapping[str, Any]) -> 
 
 def trace_line(line: Mapping[str, Any]) -> str:
     """Return one event of the ledger as one line, with the first line of its detail."""
-    first_line, _, further_lines = in_local(str(line.get("detail") or "")).partition("\n")
+    detail = RECEIPT.sub(_receipt_in_words, str(line.get("detail") or ""))
+    first_line, _, further_lines = in_local(detail).partition("\n")
     cut = f" … {counted(further_lines.count(chr(10)) + 1, 'more line')}: --full" if further_lines else ""
     text = f"{line.get('words', '')} ({first_line}){cut}" if first_line else line.get("words", "")
     attempt = f" attempt {line['att']}" if line.get("att") else ""
@@ -147,6 +182,11 @@ def trace_line(line: Mapping[str, Any]) -> str:
     node_column = f"{node.strip():<10}  " if node else ""
     event = f"{line.get('side', ''):<8}  {line.get('event', ''):<14}{attempt}  {text}"
     return f"{moment(line.get('at'))}  {node_column}{event}".rstrip()
+
+
+def _receipt_in_words(found: re.Match[str]) -> str:
+    position = "" if found[3] is None else f", position {found[3]} in the sequence"
+    return f"receipt {found[1]}, entry {found[2]}{position}, stated at "
 
 
 def print_trace(out: Output, traced: Mapping[str, Any], *, full: bool = False) -> None:

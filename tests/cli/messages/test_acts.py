@@ -106,13 +106,13 @@ def test_a_refused_submission_shows_its_new_name_after_a_requeue(network: Networ
     result = semq("failed", "requeue", name, "--why", "once more", *at).out.splitlines()
     new = short_name_of(network, name)
     reason = "SEMQ-1201 The hub knows no such institution, or it is no partner of this one."
-    assert result == [f"{old}  is refused again as {new}: {reason}", "requeue: 1"]
+    assert result == [f"{old}  is refused again as {new}: {reason}", "1 document requeued"]
     assert short_name_of(network, old) == new != old
     traced = semq("msg", "trace", old, *at)
     assert (traced.out.count("REFUSED"), traced.err) == (
         2, f"earlier names, under which it was refused or scheduled: {old}\n"
     )  # fmt: skip
-    assert semq("failed", "remove", old, *at).out == "remove: 1\n"
+    assert semq("failed", "remove", old, *at).out == "1 document removed\n"
     assert short_name_of(network, name) == new
 
 

@@ -1,5 +1,7 @@
 """Messages as text for people, also if the answer of the node lacks fields."""
 
+import pytest
+
 from semq.cli.messages.presentation import (
     document_name,
     facts_of,
@@ -39,7 +41,44 @@ def test_the_name_of_a_message_is_its_short_name() -> None:
 
 def test_names_come_first_and_empty_facts_are_left_out() -> None:
     shown = {"held": False, "reason": ["SEMQ-1", "why"], "custodian": None, "sid": 0, "lk0": LK0, "id": 7, "stuck": {}}
-    assert list(facts_of(shown)) == ["name", "lk0", "reason", "sid"]
+    assert list(facts_of(shown)) == ["name", "lk0", "reason", "position_in_sequence"]
+
+
+def test_facts_have_names_that_people_know() -> None:
+    """Answers and JSON keep the names of columns."""
+    marker = facts_of({"lk0": LK0, "void": True, "sid": 7, "att": 2, "custodian": "2.hub.1.1.9", "save_fwd": 3})
+    assert marker == {
+        "name": "1-1-4KN6M",
+        "lk0": LK0,
+        "void_marker": "yes: it asks the receiver to record that the document will not come",
+        "position_in_sequence": 7,
+        "attempts": 2,
+        "copy_at_hub": "2.hub.1.1.9",
+        "save_fwd": 3,
+    }
+    received = facts_of({"lk0": LK0, "void": False, "sid": -1, "p_ack_status": "AS_INIT", "s_ack_status": "AS_ACK"})
+    assert received == {"name": "1-1-4KN6M", "lk0": LK0, "ack_to_hub": "AS_INIT", "ack_to_sender": "AS_ACK"}
+    assert facts_of({"p_ack_status": "AS_INIT", "lk1": None}) == {}  # the hub never had a copy
+
+
+def test_the_number_of_a_submission_is_a_name_that_commands_accept() -> None:
+    assert facts_of({"lk0": "sql-7", "submission": 7, "accepted_at": 5})["submission"] == "sql-7"
+
+
+def test_lists_call_a_void_marker_by_its_name() -> None:
+    assert list_row({"ss_status": "SS_SENT", "void": True, "held": True})[-1] == "SS_SENT held void marker"
+
+
+@pytest.mark.parametrize(
+    ("detail", "words"),
+    [
+        ("receipt 17 place 3 sid 5 stated at x", "receipt 17, entry 3, position 5 in the sequence, stated at x"),
+        ("direct; receipt 17 place 3 sid -1 stated at x", "direct; receipt 17, entry 3, stated at x"),
+        ("receipt 17 place 3 stated at x", "receipt 17, entry 3, stated at x"),
+    ],
+)
+def test_a_signed_receipt_is_described_in_words(detail: str, words: str) -> None:
+    assert trace_line({"words": "the receiver has it", "detail": detail}).endswith(f"the receiver has it ({words})")
 
 
 def test_an_ended_message_is_described_with_outcome_and_time() -> None:

@@ -204,7 +204,7 @@ async def test_a_document_that_ended_unknown_is_listed_as_stuck_at_its_sender(
     assert "closed. The hub does not know the target any more" in row["error"]
     assert (await ask(scene.app, "stuck.explain", {"id": lk0}))["result"]["stuck"]["cause"] == "REFUSED"
     result = await scene.semq("failed", "remove", lk0, "--why", "sent by post", node=scene.node)
-    assert result.out == "remove: 1\n"
+    assert result.out == "1 document removed\n"
     assert (await ask(scene.app, "failed.list"))["result"] == []
 
 
@@ -221,7 +221,7 @@ async def test_a_document_that_no_application_consumes_can_be_parked(inprocess: 
     ).out == f"{short_name(lk0)}  is parked\n"
     [row] = (await ask(app, "failed.list"))["result"]
     assert (row["lk0"], row["error"]) == (lk0, "nobody wants it")
-    assert (await scene.semq("failed", "requeue", lk0, node=node)).out == "requeue: 1\n"
+    assert (await scene.semq("failed", "requeue", lk0, node=node)).out == "1 document requeued\n"
 
 
 # operation | arguments | code of the refusal
