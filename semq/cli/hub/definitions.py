@@ -43,7 +43,9 @@ async def diff(session: Session, file: FileArgument) -> None:
 async def import_(
     session: Session,
     file: FileArgument,
-    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason, kept with the definitions.")] = "",
+    why: Annotated[
+        str, typer.Option("--why", metavar="TEXT", help="Reason, kept with the definitions; default: none.")
+    ] = "",
     expect: Annotated[
         int | None, typer.Option("--expect", metavar="N", help="Import only if version N is in force.")
     ] = None,
@@ -51,15 +53,31 @@ async def import_(
         bool, typer.Option("--yes", help="Import although some pairs of institutions could no longer send.")
     ] = False,
 ) -> None:
-    """Put definitions in force at the hub and at all online nodes; offline nodes receive them when they connect."""
-    compared = await session.ask("definitions.diff", document=_read(file))
+    """Put definitions in force at the hub and at all online nodes; offline nodes receive them when they connect.
+
+    A file with exactly the text that is in force makes no new version.
+    """
+    text = _read(file)
+    compared = await session.ask("definitions.diff", document=text)
     for line in _pair_lines(compared):
         session.out.notice(line)
     if compared["stops"] and not yes:
         _confirm(session, compared)
-    expect = compared["version"] if expect is None else expect
-    answer = await session.ask("definitions.import", repeat=False, document=_read(file), why=why, expect=expect)
+    version = compared["version"]
+    expect = version if expect is None else expect
+    if version == expect and not compared["changes"] and await _is_in_force(session, version, text):
+        session.out.result(
+            {"version": version, "changes": []},
+            f"nothing to import: version {version}, which is in force, has this text",
+        )
+        return
+    answer = await session.ask("definitions.import", repeat=False, document=text, why=why, expect=expect)
     session.out.result(answer, *answer["changes"], f"version {answer['version']} is in force")
+
+
+async def _is_in_force(session: Session, version: int, text: str) -> bool:
+    """Return whether a version with this text was imported and is in force; version 0 was not imported."""
+    return version > 0 and await session.ask("definitions.export") == {"version": version, "document": text}
 
 
 def _confirm(session: Session, compared: dict[str, Any]) -> None:

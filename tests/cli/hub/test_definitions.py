@@ -1,5 +1,6 @@
 """``semq definitions``: export, comparison and import of a file."""
 
+import json
 from pathlib import Path
 
 from tests.app.network import Network
@@ -23,6 +24,38 @@ def test_a_file_is_compared_imported_and_exported(network: Network, tmp_path: Pa
     file.write_text("[[agreements]]\n")
     semq("definitions", "import", str(file), *at_hub).fails(1, "SEMQ-1260")
     semq("definitions", "diff", str(tmp_path / "none"), *at_hub).fails(1, "SEMQ-2203")
+
+
+def test_a_file_with_the_text_in_force_makes_no_new_version(network: Network, tmp_path: Path) -> None:
+    """A file that differs in comments only makes one, because the text is kept as it was imported."""
+    at_hub = ("--node", network.hub.url)
+    file = tmp_path / "definitions.toml"
+    file.write_text(NAMED)
+    semq("definitions", "import", str(file), *at_hub)
+    before = semq("definitions", "export", *at_hub, "--json").data
+    again = semq("definitions", "import", str(file), *at_hub)
+    assert (again.status, again.err) == (0, "")
+    assert again.out == f"nothing to import: version {before['version']}, which is in force, has this text\n"
+    expected = str(before["version"])
+    result = semq("definitions", "import", str(file), "--expect", expected, "--json", *at_hub).data
+    assert result == {"version": before["version"], "changes": []}
+    semq("definitions", "import", str(file), "--expect", "0", *at_hub).fails(1, "SEMQ-1261")
+    assert semq("definitions", "export", *at_hub, "--json").data == before
+    file.write_text(NAMED + "# a comment\n")
+    assert semq("definitions", "import", str(file), *at_hub, "--json").data["version"] == before["version"] + 1
+
+
+def test_the_example_of_the_manual_stops_no_pair_of_the_examples(network: Network, tmp_path: Path) -> None:
+    """It can be imported as it is printed."""
+    manual = (Path(__file__).parents[3] / "OPERATIONS.md").read_text("utf-8")
+    file = tmp_path / "definitions.toml"
+    file.write_text(manual.partition("\n## Agreements\n")[2].partition("```toml\n")[2].partition("```")[0])
+    compared = semq("definitions", "diff", str(file), "--node", network.hub.url, "--json")
+    answer = json.loads(compared.out)
+    assert not {"10008 -> 56001", "56001 -> 10008"} & {
+        *answer["stops"]
+    }  # the hub of this test has other institutions, too
+    assert "+ node 10009" in answer["changes"]
 
 
 def test_an_import_that_stops_pairs_needs_yes(network: Network, tmp_path: Path) -> None:
