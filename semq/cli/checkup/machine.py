@@ -4,10 +4,13 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
+
+from pydantic import SecretStr
 
 from semq.cli.checkup.finding import FAILING, OK, WARNING, Finding
 from semq.config.defaults import PREFIX
-from semq.config.settings import STARS, Settings
+from semq.config.settings import STARS, Settings, is_loopback
 from semq.sizes import size
 
 # Section | its keys for files that the node reads
@@ -19,6 +22,7 @@ FILES = (
     ("http", ("certificate", "key", "client_authorities")),
     ("telemetry", ("trust",)),
 )
+EXAMPLE = "example-"  # beginning of the passwords in examples/config; rights of a file cannot keep them secret
 AMPLE_SPACE_FACTOR = 4  # warn below this multiple of amqp.min_free_disk_bytes
 
 
@@ -108,11 +112,21 @@ def _configuration(settings: Settings) -> Finding:
     path = settings.file
     if path is None:
         return Finding("configuration", OK, detail)
-    contains_secrets = any(row.value == STARS and not row.origin.startswith(PREFIX) for row in settings.explain())
-    if contains_secrets and path.stat().st_mode & 0o007:
-        advice = f"chmod 640 {path}, or set the passwords by environment variables."
+    values = settings.values()  # without those in lists, which `explain` has, too
+    secrets = [row.key for row in settings.explain() if row.value == STARS and not row.origin.startswith(PREFIX)]
+    public = [key for key in secrets if _is_example(values.get(key))]
+    if len(secrets) > len(public) and path.stat().st_mode & 0o007:
+        advice = f"`chmod 640 {quote(str(path))}`, or set the passwords by environment variables."
         return Finding("configuration", WARNING, f"{detail}; all users have rights to this file with passwords", advice)
+    if public and not is_loopback(settings.amqp.host):
+        advice = "Set another password for each: other machines can reach this node."
+        return Finding("configuration", WARNING, f"{detail}; passwords of the examples: {', '.join(public)}", advice)
     return Finding("configuration", OK, detail)
+
+
+def _is_example(value: object) -> bool:
+    """Return whether a value is a password of examples/config, which everybody knows."""
+    return isinstance(value, SecretStr) and value.get_secret_value().startswith(EXAMPLE)
 
 
 def _space(folder: Path, settings: Settings) -> Finding:

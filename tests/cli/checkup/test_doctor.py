@@ -150,7 +150,23 @@ def test_a_file_with_passwords_that_every_user_can_read_is_a_warning(tmp_path: P
         assert verdicts(machine.check(settings_of(tmp_path, text, mode)))["configuration"] == verdict
     assert verdicts(machine.check(settings_of(tmp_path, HUB, 0o644)))["configuration"] == OK
     webhook = LOCAL.format(url="amqps://127.0.0.1") + WEBHOOK
-    assert verdicts(machine.check(settings_of(tmp_path, webhook, 0o644)))["configuration"] == WARNING
+    [found] = [one for one in machine.check(settings_of(tmp_path, webhook, 0o644)) if one.check == "configuration"]
+    assert found.verdict == WARNING
+    assert found.advice.startswith(f"`chmod 640 {tmp_path / 'node.toml'}`")
+
+
+def test_rights_to_files_with_the_passwords_of_the_examples_are_no_finding(tmp_path: Path) -> None:
+    """Everybody knows these passwords, and git keeps no rights. Where other machines reach the node, they are one."""
+    examples = Path(__file__).parents[3] / "examples" / "config"
+    for file in (examples / "platform.toml", examples / "a.toml", examples / "secure" / "platform.toml"):
+        text = file.read_text("utf-8")
+        assert verdicts(machine.check(settings_of(tmp_path, text, 0o644)))["configuration"] == OK
+    text = text.replace('host = "127.0.0.1"', 'host = "0.0.0.0"')
+    [found] = [one for one in machine.check(settings_of(tmp_path, text)) if one.check == "configuration"]
+    assert (found.verdict, "amqp.users.admin" in found.detail) == (WARNING, True)
+    mixed = text.replace("{ admin", '{ erp = "secret", admin')
+    [found] = [one for one in machine.check(settings_of(tmp_path, mixed, 0o644)) if one.check == "configuration"]
+    assert "all users have rights" in found.detail
 
 
 def test_an_unusable_folder_and_a_full_disk_fail(tmp_path: Path) -> None:
