@@ -19,6 +19,7 @@ A ``code`` is never reused. The first line of a docstring is the sentence shown 
 | 6000–6999 | reconciliation                                                                |
 """
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 
@@ -39,12 +40,27 @@ class SemqError(Exception):
         return self
 
     def __str__(self) -> str:
-        facts = " ".join(f"{name}={value!r}" for name, value in self.facts.items())
+        facts = " ".join(f"{name}={_quoted(value)}" for name, value in self.facts.items())
         return f"{self.code} {self.text}" + (f" ({facts})" if facts else "")
 
     def advice(self) -> str:
         """Return the complete sentence for a person: ``str`` of the error, and the remedy."""
         return f"{self} — {self.remedy}"
+
+
+def fact_text(value: Any) -> str:
+    """Return a fact as people read it: several values with commas, and ``none`` for None."""
+    if value is None:
+        return "none"
+    if isinstance(value, Mapping):
+        value = [f"{name}={item}" for name, item in value.items()]
+    # Not every tuple: an address or a locator has a text of its own.
+    return ", ".join(map(str, value)) if type(value) in (list, tuple, set, frozenset) else str(value)
+
+
+def _quoted(value: Any) -> str:
+    text = fact_text(value)
+    return text if value is None or isinstance(value, int | float) else repr(text)
 
 
 class BadInput(SemqError):

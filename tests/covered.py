@@ -126,7 +126,6 @@ semq.engine.stored_envelopes           service/test_process_memory.py
 semq.engine.time.expiry                flows/test_expiry.py
 semq.engine.uplink                     flows/test_sessions.py
 semq.service.database                  service/test_node.py
-semq.service.message_names             local_node/test_node.py
 semq.service.operations.census         service/operations/test_overview.py
 semq.service.operations.inquiry        flows/real_nodes/test_stuck.py
 semq.service.operations.node           service/monitoring/test_health.py

@@ -15,7 +15,7 @@ from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import PreconditionFailed
 from semq.broker.services import CONFIRMED, NACKED, OfferedMessage, Refused, ServiceExchange, SessionInfo
 from semq.broker.vhost import VirtualHost
-from semq.errors import SemqError, Unavailable
+from semq.errors import SemqError, Unavailable, fact_text
 from semq.foreign_text import shortened, shown
 from semq.service.errors import BadArguments, Busy, StoresUnreached, UnknownOperation
 from semq.service.operations.arguments import read_arguments
@@ -153,7 +153,7 @@ def describe(error: SemqError) -> dict[str, Any]:
         "retry": isinstance(error, Unavailable),
         "text": error.text,
         "remedy": error.remedy,
-        "facts": {name: str(value) for name, value in error.facts.items()},
+        "facts": {name: fact_text(value) for name, value in error.facts.items()},
     }
 
 

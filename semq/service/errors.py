@@ -20,6 +20,7 @@ class BadArguments(BadInput):
     """The arguments of the operation are wrong."""
 
     code = "SEMQ-2102"
+    remedy = "Correct the argument and repeat; `semq call --list OPERATION` lists the arguments of an operation."
 
 
 class Busy(Unavailable):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from semq.engine.errors import Cancelled, NotAccepted, NotThere, TooLate
-from semq.moments import utc_text
+from semq.moments import moment_text, utc_text
 from semq.service.errors import BadArguments
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Event
@@ -22,6 +22,7 @@ FINAL_EVENTS: dict[str, frozenset[str]] = {
     "receiver": frozenset({"DONE", "REJECTED", "CANCELLED"}),
 }
 SIDES = {"sender": "outbound", "hub": "relayed", "receiver": "inbound"}
+SHOWN_MAX = 5  # messages in the error for a name of several
 FACTS_OF_ANY_LINE = ("target", "app_key", "digest", "size")
 
 
@@ -34,7 +35,7 @@ async def find_one(store: PostgresStore, name: str) -> list[dict[str, Any]]:
     rows = await store.execute(names.find_messages, name)
     if not rows:
         raise error_for_ended(await past_record(store, name))
-    lk0 = newest_first(name, [row["lk0"] for row in rows])[0]
+    lk0 = newest_first(name, [row["lk0"] for row in rows], rows)[0]
     return [row for row in rows if row["lk0"] == lk0]
 
 
@@ -124,10 +125,10 @@ def error_for_ended(facts: Mapping[str, Any]) -> NotThere | TooLate:
     return TooLate(text, **message_names, outcome=outcome, ended_at=at)
 
 
-def newest_first(name: str, lk0s: Sequence[str]) -> list[str]:
+def newest_first(name: str, lk0s: Sequence[str], rows: Sequence[Mapping[str, Any]] = ()) -> list[str]:
     """Return found messages, each once: first the one with this short name, the others in the order of ``lk0s``.
 
-    Raises NotThere, and BadArguments if a number or a short name fits several messages.
+    ``rows``: see ``fits_several``. Raises NotThere, and BadArguments if a number or a short name fits several messages.
     """
     fitting = list(dict.fromkeys(lk0s))
     if not fitting:
@@ -135,10 +136,27 @@ def newest_first(name: str, lk0s: Sequence[str]) -> list[str]:
     short = read_short_name(name)
     by_short_name = [lk0 for lk0 in fitting if short is not None and short.fits(lk0)]
     if len(by_short_name) > 1:
-        raise BadArguments("The short name fits several messages; give an LK0.", found=by_short_name[:5])
+        raise BadArguments("The short name fits several messages.", found=by_short_name[:SHOWN_MAX]).with_remedy(
+            "`semq msg show LK0` shows each of them; repeat the command with one of these LK0s."
+        )
     if len(fitting) > 1 and name.isdecimal():
-        raise BadArguments("The number fits several messages; give a short name or an LK0.", found=fitting[:5])
+        raise fits_several("The number fits several messages.", fitting, rows)
     return by_short_name + [lk0 for lk0 in fitting if lk0 not in by_short_name]
+
+
+def fits_several(text: str, lk0s: Sequence[str], rows: Sequence[Mapping[str, Any]] = ()) -> BadArguments:
+    """Return the error for a name of several messages, with their short names and sources.
+
+    ``rows`` has ``lk0`` and ``at``, in milliseconds, of messages whose time is also named.
+    """
+    moments = {row["lk0"]: f" at {moment_text(row['at'])}" for row in rows}
+    found = [
+        f"{short_name(lk0) or lk0} from {'.'.join(lk0.split('.')[:2])}{moments.get(lk0, '')}"
+        for lk0 in lk0s[:SHOWN_MAX]
+    ]
+    return BadArguments(text, found=found).with_remedy(
+        "`semq msg show NAME` shows each of them; repeat the command with the name of the one that you mean."
+    )
 
 
 def _names(lk0: str) -> dict[str, str]:

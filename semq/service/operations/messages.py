@@ -173,7 +173,7 @@ class MessageReading:
         group = None if lk0s else await find_group(store, name)
         if group is not None:
             return await self._trace_group(group)
-        lk0, *others = newest_first(name, lk0s)
+        lk0, *others = newest_first(name, lk0s, rows)
         before = await store.execute(submissions.names_before, lk0)
         events = []
         for traced in (*before, lk0):
@@ -265,7 +265,7 @@ class MessageReading:
 
     async def _rows(self, name: str) -> list[dict[str, Any]]:
         rows = await self._node.store.execute(names.find_messages, name)
-        lk0 = newest_first(name, [row["lk0"] for row in rows])[0] if rows else ""
+        lk0 = newest_first(name, [row["lk0"] for row in rows], rows)[0] if rows else ""
         return [row for row in rows if row["lk0"] == lk0]
 
 

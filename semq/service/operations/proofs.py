@@ -19,8 +19,7 @@ from semq.seal.proof import Proof, check_proof, write_proof
 from semq.seal.receipts import HASH_LENGTH, path, read_signature
 from semq.seal.token import bytes_of
 from semq.service.credentials.keyring import NodeKeys
-from semq.service.errors import BadArguments
-from semq.service.message_names import find_accepted
+from semq.service.message_names import SHOWN_MAX, find_accepted, fits_several
 from semq.service.operations.arguments import Arguments, ByName
 from semq.service.operations.operation import look
 from semq.store.postgres import chain, ledger_partitions
@@ -118,7 +117,10 @@ class Proofs:
         execute, name, sealing = self._node.store.execute, arguments.id, self._node.sealing
         lk0s = await execute(names.find_in_ledger, name)
         if len(lk0s) > 1:
-            raise BadArguments("The name fits several messages; give a short name or an LK0.", found=lk0s[:5])
+            first_lines = [
+                {"lk0": lk0, **line} for lk0 in lk0s[:SHOWN_MAX] for line in (await execute(messages.trace, lk0))[:1]
+            ]
+            raise fits_several("The name fits several messages.", lk0s, first_lines)
         if not lk0s:
             await find_accepted(self._node.store, name)
         if not lk0s or sealing is None:

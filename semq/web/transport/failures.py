@@ -6,7 +6,7 @@ import msgspec
 from starlette.responses import Response
 
 from semq.app.errors import IncompleteAnswer, NoAnswer, RefusedByNode
-from semq.errors import BadInput, Misconfigured, SemqError, Unavailable
+from semq.errors import BadInput, Misconfigured, SemqError, Unavailable, fact_text
 from semq.foreign_text import in_json
 from semq.web import errors as own
 
@@ -70,7 +70,7 @@ def problem(error: SemqError, instance: str = "") -> Response:
         "code": error.code,
         "remedy": error.remedy,
         "retry": isinstance(error, Unavailable),
-        "facts": {name: str(value) for name, value in error.facts.items()},
+        "facts": {name: fact_text(value) for name, value in error.facts.items()},
     }
     if isinstance(error, IncompleteAnswer):
         facts["result"] = error.result

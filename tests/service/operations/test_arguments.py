@@ -56,6 +56,7 @@ def test_wrong_arguments_are_named(given: dict[str, Any], text: str) -> None:
     with pytest.raises(BadArguments) as caught:
         read_arguments("x.y", ExampleArguments, given)
     assert caught.value.text == text
+    assert "`semq call --list OPERATION`" in caught.value.remedy
 
 
 def test_the_meaning_of_a_field_is_a_fact_of_its_error() -> None:
