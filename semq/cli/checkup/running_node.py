@@ -16,7 +16,6 @@ MISSING_STORE = "`semq hub instances` shows which instance serves it; start that
 # Check of node.health | advice
 ADVICE = {
     "store": "See the findings about the database; the node tries again by itself.",
-    "link": "See the finding `way to the hub`; the node dials again by itself.",
     "direct": "Check the network, and that the nodes of these partners run; documents wait, or go through the hub.",
     "datagrams": "Let UDP pass to and from datagrams.port; after loss see OPERATIONS.md, *Datagrams*.",
     "certificate": "`semq cert show` shows it; see OPERATIONS.md, *Certificates and keys*.",
@@ -64,8 +63,7 @@ async def check(settings: Settings, patience_s: float) -> AsyncIterator[Finding]
         return
     yield Finding("node", OK, f"{expected} since {status['started_at']}")
     for check_ in health["checks"]:
-        advice = "" if check_["verdict"] == OK else ADVICE.get(check_["check"], "")
-        yield Finding(check_["check"], check_["verdict"], check_["detail"], advice)
+        yield finding_of_check(check_, settings)
     own_store = f"{settings.node.semq_id}.{settings.node.semq_db_id}"
     for instance in instances:
         if instance["store"] != own_store:
@@ -79,6 +77,21 @@ async def check(settings: Settings, patience_s: float) -> AsyncIterator[Finding]
         yield Finding("stuck", WARNING, at_least + counted, "`semq stuck list` shows the next step for each cause.")
     else:
         yield Finding("stuck", OK)
+
+
+def finding_of_check(check_: dict[str, Any], settings: Settings) -> Finding:
+    """Return the finding about one check of the node's health."""
+    name, verdict, detail = check_["check"], check_["verdict"], check_["detail"]
+    if verdict == OK:
+        return Finding(name, verdict, detail)
+    if name == "link" and settings.hub is not None:
+        # The node's last attempt may be older than what `way to the hub` has found, for instance after an enrolment.
+        advice = (
+            "The finding `way to the hub` is the present state; the node dials again by itself, at the latest "
+            f"{settings.hub.reconnect_s_max:g} s after its last attempt."
+        )
+        return Finding(name, verdict, f"at the node's last attempt: {detail}", advice)
+    return Finding(name, verdict, detail, ADVICE.get(name, ""))
 
 
 async def _ask_all_stores(

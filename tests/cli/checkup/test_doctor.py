@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from semq.broker.server import AmqpServer
-from semq.cli.checkup import database, direct_links, doctor, hub_link, identity, machine
+from semq.cli.checkup import database, direct_links, doctor, hub_link, identity, machine, running_node
 from semq.cli.checkup.database import check as check_database
 from semq.cli.checkup.finding import FAILING, OK, WARNING, Finding
 from semq.config import file as config_file
@@ -95,6 +95,15 @@ def test_a_node_that_does_not_run_fails_with_the_command_that_starts_it(tmp_path
     lines = result.out.splitlines()
     [at] = [number for number, line in enumerate(lines) if line.startswith("FAILS  node ")]
     assert f"./run node platform --config {file}" in lines[at + 1]
+
+
+def test_the_cause_of_a_missing_link_is_that_of_the_last_attempt(tmp_path: Path) -> None:
+    """Since then, an enrolment may have removed the cause: ``way to the hub`` has the present one."""
+    settings = settings_of(tmp_path, LOCAL.format(url="amqps://127.0.0.1"))
+    found = running_node.finding_of_check({"check": "link", "verdict": FAILING, "detail": "refused"}, settings)
+    assert (found.verdict, found.detail) == (FAILING, "at the node's last attempt: refused")
+    assert "`way to the hub` is the present state" in found.advice
+    assert "at the latest 10 s after its last attempt" in found.advice
 
 
 def test_another_node_on_the_port_is_named(network: Network, tmp_path: Path) -> None:
