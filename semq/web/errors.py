@@ -38,7 +38,9 @@ class RoleMissing(BadInput):
     """This user or token has no right to do this."""
 
     code = "SEMQ-1401"
-    remedy = "Ask an administrator for the role, or make a token with the scope."
+    remedy = (
+        "Ask an administrator for the role, or for a token with the scope (`semq token create NAME --scope SCOPE`)."
+    )
 
 
 class ForeignForm(BadInput):

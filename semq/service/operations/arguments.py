@@ -22,8 +22,9 @@ ROWS_MAX = 1000  # rows in one answer
 TEXT_MAX = 255  # characters of a short text
 SHOWN_MAX = 60  # characters of an unknown name in an error
 INT64_MAX = (1 << 63) - 1
-# Parts of msgspec's error texts: before the place of the error, and about a text that does not match a pattern.
-PLACE_MARK, PATTERN_MARK = " - at `$", "matching regex"
+# Parts of msgspec's error texts: before the place of the error; about a text that does not match a pattern, or that is
+# none of the permitted ones.
+PLACE_MARK, PATTERN_MARK, CHOICE_MARK = " - at `$", "matching regex", "Invalid enum value "
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -98,6 +99,9 @@ def _wrong(
             text = f"{operation} needs the argument {name}; it is empty."
         else:
             text = f"The argument {name} of {operation} is empty: leave it out, or give it a value."
+    elif fault.startswith(CHOICE_MARK) and (choices := _choices(struct, name)):
+        chosen = fault.removeprefix(CHOICE_MARK)
+        text = f"The argument {place} of {operation} is wrong: {chosen} is none of {', '.join(choices)}."
     elif PATTERN_MARK in fault:
         text = f"The argument {place} of {operation} does not have the required form."
     else:
@@ -113,9 +117,26 @@ def _meaning(struct: type[msgspec.Struct], name: str) -> dict[str, str]:
 @cache
 def descriptions(struct: type[msgspec.Struct]) -> dict[str, str]:
     """Return the descriptions of fields by name."""
+    return {name: text for name, field in _schemas(struct)[0].items() if (text := _description(field))}
+
+
+@cache
+def _schemas(struct: type[msgspec.Struct]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return the JSON schemas of fields by name, and the definitions to which they refer."""
     schema = msgspec.json.schema(struct)
-    fields = schema["$defs"][schema["$ref"].rpartition("/")[2]]["properties"]
-    return {name: text for name, field in fields.items() if (text := _description(field))}
+    definitions: Mapping[str, Any] = schema["$defs"]
+    return definitions[schema["$ref"].rpartition("/")[2]]["properties"], definitions
+
+
+def _choices(struct: type[msgspec.Struct], name: str) -> list[str]:
+    """Return the permitted values of a field, or of the items of a list; empty if they are not a few named ones."""
+    fields, definitions = _schemas(struct)
+    field = fields[name]
+    for schema in (field, field.get("items", {}), *field.get("prefixItems", ()), *field.get("anyOf", ())):
+        named = definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+        if "enum" in named:
+            return list(map(str, named["enum"]))
+    return []
 
 
 def _description(field: Mapping[str, Any]) -> str:

@@ -85,7 +85,9 @@ class TokenOperations:
         now = self._node.clock.wall()
         token = await self._node.store.execute(accounts.revoke_token, arguments.id, caller.user, now)
         if token is None:
-            raise BadArguments("There is no token with this id.", id=arguments.id)
+            raise BadArguments("There is no token with this id.", id=arguments.id).with_remedy(
+                "`semq token list` lists the tokens with their ids."
+            )
         return _described(token)
 
 

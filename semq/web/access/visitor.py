@@ -54,6 +54,12 @@ class Visitor:
         if not self.may(AccessRole.PAYLOAD) and PAYLOAD_RIGHTS.intersection(names):
             raise RoleMissing("A user without the right to payloads cannot grant it.", role=AccessRole.PAYLOAD.value)
 
+    def lacks(self, *rights: str, **facts: str) -> RoleMissing:
+        """Return the error for a visitor who has none of these roles or scopes, with those that the visitor has."""
+        who, kind = ("token", "scope") if self.via == "token" else ("user", "role or scope")
+        needs, has = " or ".join(rights), ", ".join(sorted(self.rights)) or "none"
+        return RoleMissing(f"This {who} lacks the {kind} {needs}; it has {has}.", **facts, needs=needs, has=has)
+
     def may(self, right: str) -> bool:
         """Whether the visitor has a role or scope."""
         return RIGHTS[right] in self.rights

@@ -93,7 +93,7 @@ async def answer(request: Request, row: Endpoint) -> Response:
         if not any(right in visitor.rights for right in row.rights):
             if row.act:
                 await call.note(row.act, {}, outcome="refused", detail=RoleMissing.code)
-            raise RoleMissing(rights=" or ".join(row.rights))
+            raise visitor.lacks(*row.rights)
         return await row.handler(call)
     except SemqError as error:
         return problem(error, request.url.path)

@@ -22,7 +22,6 @@ from semq.errors import Unavailable
 from semq.web.access.visitor import Visitor
 from semq.web.api.authentication import authenticate
 from semq.web.api.endpoint import Call, Endpoint, json_response, route_of
-from semq.web.errors import RoleMissing
 from semq.web.services import Web
 
 SHARED_S = 1.0  # time for which requests share an answer
@@ -92,7 +91,7 @@ async def _health(web: Web) -> Mapping[str, Any]:
 
 def _check_viewer(visitor: Visitor) -> None:
     if not visitor.may(AccessRole.VIEWER):
-        raise RoleMissing(rights=AccessRole.VIEWER.value)
+        raise visitor.lacks(AccessRole.VIEWER)
 
 
 VIEWING = (AccessRole.VIEWER,)

@@ -43,7 +43,7 @@ class Operations:
         if not visitor.may(row.role):
             if row.is_recorded:
                 await self._note(visitor, row, arguments, "refused", RoleMissing.code)
-            raise RoleMissing(operation=row.name, role=row.role.value)
+            raise visitor.lacks(row.role, operation=row.name)
         checked = read_arguments(row.name, row.arguments, arguments)
         if row.name == CREATE_TOKEN:
             await self._check_grant(visitor, row, arguments)

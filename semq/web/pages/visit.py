@@ -182,7 +182,7 @@ def _endpoint(handler: Handler, role: AccessRole | None, act: str = "") -> Calla
                 if not visit.may(role):
                     if act:
                         await visit.note(act, outcome="refused", detail=RoleMissing.code)
-                    raise RoleMissing(role=role.value)
+                    raise visit.visitor.lacks(role)
             return await handler(visit)
         except NotSignedIn:
             return _to_sign_in(visit)

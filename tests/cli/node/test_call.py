@@ -163,6 +163,7 @@ def test_an_operation_is_called_by_its_name(network: Network) -> None:
     semq("call", "failed.remove", 'ids=["0"]', node).fails(1, "SEMQ-2102", "ids[0]")
     semq("call", "msg.list", "limt=1", node).fails(1, "SEMQ-2102", "did you mean limit?")
     semq("call", "msg.lost", node).fails(1, "SEMQ-2101")
+    semq("token", "create", "NAME", "--scope", "reader", node).fails(1, "SEMQ-2102", "none of admin, events, operator")
 
 
 def test_operations_and_their_arguments_are_listed(network: Network) -> None:

@@ -1,11 +1,12 @@
 """Reading of arguments: errors name the field and its meaning."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
 from msgspec import Meta
 
+from semq.access_rights import AccessRole
 from semq.service.errors import BadArguments
 from semq.service.operations.arguments import Arguments, Limit, Name, read_arguments
 
@@ -16,6 +17,9 @@ class ExampleArguments(Arguments, frozen=True, kw_only=True, rename={"first": "f
     first: Annotated[str, Meta(min_length=1)] | None = None
     code: Annotated[str, Meta(pattern="^[a-z]+$")] | None = None
     parts: tuple[Annotated[int, Meta(ge=0)], ...] = ()
+    side: Literal["outbound", "inbound"] | None = None
+    marks: Annotated[tuple[Literal["held", "parked", "void"], ...], Meta(min_length=1)] = ("held",)
+    role: AccessRole | None = None
     more: dict[str, Any] | None = None
 
 
@@ -46,6 +50,15 @@ def test_texts_of_numbers_are_numbers() -> None:
         ({"id": "7", "limit": 1001}, "The argument limit of x.y is wrong: Expected int <= 1000."),
         ({"id": "7", "code": "A1"}, "The argument code of x.y does not have the required form."),
         ({"id": "7", "parts": [1, -1]}, "The argument parts[1] of x.y is wrong: Expected int >= 0."),
+        ({"id": "7", "side": "all"}, "The argument side of x.y is wrong: 'all' is none of inbound, outbound."),
+        (
+            {"id": "7", "marks": ["held", "lost"]},
+            "The argument marks[1] of x.y is wrong: 'lost' is none of held, parked, void.",
+        ),
+        (
+            {"id": "7", "role": "root"},
+            "The argument role of x.y is wrong: 'root' is none of admin, operator, payload, viewer.",
+        ),
         ({"id": "7", "limits": 5}, "x.y has no argument limits; did you mean limit?"),
         ({"id": "7", "first": "a"}, "x.y has no argument first."),
         ({"id": "7", "more": {"deep": ["a\0"]}}, "The argument more of x.y contains a NUL character."),

@@ -111,6 +111,24 @@ async def test_no_operation_is_reached_beyond_its_role(hub: HubNode, node: Local
             assert (await program_with_scopes.post(path, json={})).status_code == 403
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "needs"),
+    [("POST", "/inbox/receive", "receive"), ("POST", "/node/reload", "admin"), ("GET", "/events", "events")],
+)
+async def test_a_token_without_the_scope_is_told_which_it_lacks_and_which_it_has(
+    node: LocalNode, method: str, path: str, needs: str
+) -> None:
+    async with serving(node) as site:
+        program = await site.program("submit", "viewer")
+        refused = (await program.request(method, path)).json()
+        assert (refused["code"], refused["title"]) == (
+            "SEMQ-1401",
+            f"This token lacks the scope {needs}; it has submit, viewer.",
+        )
+        assert (refused["facts"]["needs"], refused["facts"]["has"]) == (needs, "submit, viewer")
+        assert "semq token create" in refused["remedy"]
+
+
 async def test_users_of_the_node_have_their_own_permissions(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     text = LOCAL_CONFIG.format(name="10008", hub=hub.port)
