@@ -327,10 +327,11 @@ def test_names_do_not_use_old_words() -> None:
     wrong = []
     for file in committed():
         if file.suffix == ".py":
-            name, words = str(file.relative_to(ROOT)), names_in(file)
+            name, text = str(file.relative_to(ROOT)), file.read_text("utf-8").lower()
             for word, folders, permitted, _ in OLD_WORDS:
-                if not name.startswith(folders):
-                    wrong += [f"{name}: {used}" for used in sorted(words - permitted) if word in used.lower()]
+                if word in text and not name.startswith(folders):  # most files need not be parsed
+                    used = names_in(file) - permitted
+                    wrong += [f"{name}: {found}" for found in sorted(used) if word in found.lower()]
     assert wrong == []
 
 

@@ -55,6 +55,7 @@ def at(file: Path, line: int) -> str:
     return f"{file.relative_to(ROOT)}:{line}"
 
 
+@cache
 def names_in(file: Path) -> set[str]:
     """Return the names that a module defines or uses."""
     parts = ((getattr(node, part, None) for part in ("id", "attr", "arg", "name")) for node in nodes(file))
