@@ -15,9 +15,10 @@ from semq.web.api.endpoint import Endpoint, Parameter
 TITLES = {"local": "SEMQ: node of an institution", "platform": "SEMQ: hub"}
 ABOUT = (
     "Errors are application/problem+json with a stable code (`semq errors lookup CODE`) and a remedy. `retry` states"
-    " whether the same request may succeed later; Retry-After states when. Times in requests, and in answers about messages,"
-    " queues and the broker, are numbers: milliseconds since 1970 UTC. Times of received documents and of events, and in"
-    " answers about the node, certificates, tokens, jobs and the audit log, are texts: ISO 8601 with the offset from UTC."
+    " whether the same request may succeed later; Retry-After states when. Times in requests, and in answers about"
+    " messages, queues and the broker, are numbers: milliseconds since 1970 UTC. Times of received documents and of"
+    " events, and in answers about the node, certificates, tokens, jobs and the audit log, are texts: ISO 8601 with the"
+    " offset from UTC."
 )
 # The schema of a problem document (RFC 9457)
 PROBLEM = {
