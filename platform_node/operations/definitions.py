@@ -94,13 +94,18 @@ class DefinitionOperations:
         }
 
     async def import_(self, arguments: ImportDefinitions, caller: Caller) -> dict[str, Any]:
-        """Store definitions and put them in force. Raises DefinitionsRefused, DefinitionsChanged."""
+        """Store definitions as a new version and put them in force, unless their text is in force already.
+
+        Raises DefinitionsRefused, DefinitionsChanged.
+        """
         text, why = arguments.document, caller.with_user(arguments.why)
         definitions = self._read(text)
         await self.follow()
         directory = self._node.directory
         if arguments.expect not in (None, directory.version):
             raise DefinitionsChanged(expected=arguments.expect, in_force=directory.version)
+        if directory.version and text == self._text:
+            return {"version": directory.version, "changes": []}
         changed, version_before = changes(directory.definitions, definitions), directory.version
         now = self._node.clock.wall()
         version = await self._node.control(identities.add_definition, text, now, why, version_before)

@@ -65,19 +65,9 @@ async def import_(
         _confirm(session, compared)
     version = compared["version"]
     expect = version if expect is None else expect
-    if version == expect and not compared["changes"] and await _is_in_force(session, version, text):
-        session.out.result(
-            {"version": version, "changes": []},
-            f"nothing to import: version {version}, which is in force, has this text",
-        )
-        return
     answer = await session.ask("definitions.import", repeat=False, document=text, why=why, expect=expect)
-    session.out.result(answer, *answer["changes"], f"version {answer['version']} is in force")
-
-
-async def _is_in_force(session: Session, version: int, text: str) -> bool:
-    """Return whether a version with this text was imported and is in force; version 0 was not imported."""
-    return version > 0 and await session.ask("definitions.export") == {"version": version, "document": text}
+    already = " already, with this text" if answer["version"] == version else ""
+    session.out.result(answer, *answer["changes"], f"version {answer['version']} is in force{already}")
 
 
 def _confirm(session: Session, compared: dict[str, Any]) -> None:

@@ -35,7 +35,7 @@ def test_a_file_with_the_text_in_force_makes_no_new_version(network: Network, tm
     before = semq("definitions", "export", *at_hub, "--json").data
     again = semq("definitions", "import", str(file), *at_hub)
     assert (again.status, again.err) == (0, "")
-    assert again.out == f"nothing to import: version {before['version']}, which is in force, has this text\n"
+    assert again.out == f"version {before['version']} is in force already, with this text\n"
     expected = str(before["version"])
     result = semq("definitions", "import", str(file), "--expect", expected, "--json", *at_hub).data
     assert result == {"version": before["version"], "changes": []}

@@ -70,6 +70,8 @@ async def test_agreements_are_checked_at_submission(inprocess: InProcess) -> Non
 
     assert (await ask(admin, "definitions.export"))["result"] == {"version": 1, "document": AGREED}
     assert (await ask(admin, "definitions.diff", {"document": AGREED}))["result"]["changes"] == []
+    again = {"document": AGREED, "expect": 1}
+    assert (await ask(admin, "definitions.import", again))["result"] == {"version": 1, "changes": []}
     late = await ask(admin, "definitions.import", {"document": "", "expect": 0})
     assert late["error"]["code"] == "SEMQ-1261"
     assert (await ask(admin, "definitions.import", {"document": "x"}))["error"]["code"] == "SEMQ-1260"
