@@ -124,7 +124,7 @@ class LocalNode(Node[LocalEngine]):
             self._cleanup.callback(presence.stop)
             self.uploads = Uploads(lambda: self.engine, lambda: self.transfers.search())
             self.transfers = Transfers(lambda: self.engine, lambda: self.store, lambda: self.submissions.poll())
-            self.remains = Remains(lambda: self.engine, lambda: self.store, lambda: self.uploads.documents)
+            self.remains = Remains(lambda: self.engine, lambda: self.store, lambda: self.uploads.document_numbers)
             self.events = EventsWithPieces(
                 EventExchange(self._vhost), self.transfers.note_event, self.remains.note_failed
             )

@@ -1,9 +1,9 @@
-"""``./run broker --port N [--data DIR]``: one local node without a hub, as a plain AMQP 0-9-1 broker for any client.
+"""``./run broker [--port N] [--data DIR]``: one local node without a hub, as a plain AMQP 0-9-1 broker for any client.
 
 The node is durable in its own Postgres; documents for other institutions wait there. User ``guest`` with password
 ``guest`` has all rights in virtual host ``/``, from this machine only. The data folder has the configuration for the
 command line, ``broker.toml``. Without ``--data`` the folder is temporary. Standard output gets the line ``ready`` only,
-standard error the folder and the user.
+standard error the folder, the user, and the log from warnings on.
 """
 
 import argparse
@@ -43,11 +43,13 @@ password = "none"
 level = "warning"
 """
 
-# Who may log in, for people.
+# Text for people: who may log in.
 LOGIN = "user guest, password guest, virtual host /, from this machine only"
 
-# Prefixes of the environment variables that the broker reads: limits and the log.
+# Prefixes of the environment variables that the broker reads: limits and the log. Others of [amqp] may be set for a
+# node; here they would replace ``--port`` and make LOGIN untrue.
 OWN_VARIABLES = ("SEMQ_AMQP__", "SEMQ_LOG__")
+FOREIGN_VARIABLES = tuple(f"SEMQ_AMQP__{key}" for key in ("HOST", "PORT", "USERS", "TLS", "ALLOW_PLAIN"))
 
 
 class LoneNode(LocalNode):
@@ -95,7 +97,11 @@ def _settings(folder: Path, port: int) -> Settings:
         file.write_text(CONFIG.format(port=port))
     except OSError as error:
         raise Misconfigured(f"{folder} cannot be used as data folder: {error.strerror}.") from error
-    return load(file, {name: value for name, value in os.environ.items() if name.startswith(OWN_VARIABLES)})
+    return load(file, {name: value for name, value in os.environ.items() if _is_own(name)})
+
+
+def _is_own(variable: str) -> bool:
+    return variable.startswith(OWN_VARIABLES) and not variable.upper().startswith(FOREIGN_VARIABLES)
 
 
 if __name__ == "__main__":

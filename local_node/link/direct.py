@@ -167,7 +167,7 @@ class DirectLinks:
             if self._is_over(link.session.peer, now):
                 self._links.end_session_of(name, ConnectionForced("the certificate of this node is no longer valid"))
         for uplink in list(self.uplinks.values()):
-            if uplink.peer is not None and self._is_over(uplink.peer, now):
+            if uplink.peer_info is not None and self._is_over(uplink.peer_info, now):
                 await uplink.restart()
 
     def _is_over(self, peer: PeerInfo, now: datetime) -> bool:

@@ -46,7 +46,7 @@ from semq.umx_t.version import PROPERTY, agree
 HEARTBEAT_S = 10
 WAITING = "packets wait"  # why reading from the peer is paused
 PRESENCE_PER_TURN = 16  # records
-PRESENCE_PARTS_MAX = 4  # while more parts wait, the hub's next packets wait, too
+PRESENCE_PARTS_MAX = 4  # while more parts wait, the peer's next packets wait, too
 PARTNER_BYTES_MAX = 2 << 20  # waiting packets of one partner; further ones are dropped
 PACKETS_BYTES_MAX = 32 << 20  # all waiting packets; beyond this, nothing is read
 DATAGRAM_BYTES_MAX = 4 << 20  # waiting documents that arrived as datagrams; further ones are dropped
@@ -106,7 +106,10 @@ class DialledLink:
         return self.datagrams is not None and self.datagrams.is_open
 
     def send(self, frame: Frame) -> None:
-        """Publish a frame, unless the session is over."""
+        """Send a frame as a datagram or over the connection.
+
+        It is lost if the session is over or the frame cannot be written for this peer.
+        """
         if not self.is_up:
             return
         channel = self._data if isinstance(frame, Data) else self._control
@@ -121,8 +124,8 @@ class DialledLink:
             log.warning("not_sent", error=str(error))
 
 
-async def _hear_nothing(client: ClientLink) -> None:
-    """Hear no questions."""
+async def _answer_nothing(client: ClientLink) -> None:
+    """Answer no questions of the peer."""
 
 
 class Uplink:
@@ -137,13 +140,15 @@ class Uplink:
         identity: Callable[[], Mapping[str, Any]],
         clock: Clock,
         turn: Turn,
-        hear_questions: Callable[[ClientLink], Awaitable[None]] = _hear_nothing,
+        answer_questions: Callable[[ClientLink], Awaitable[None]] = _answer_nothing,
         datagrams: DiallingEnd | None = None,
         partner: Address | None = None,
     ) -> None:
-        """``hear_questions`` is started with each session. ``partner``: the node that must answer; None for the hub."""
+        """``answer_questions`` runs during each session, and answers the peer's questions about messages (PROTOCOL.md
+        section 20). ``partner``: the node that must answer the dial; None for the hub.
+        """
         self._partner = partner
-        self._hear_questions = hear_questions
+        self._answer_questions = answer_questions
         self.datagrams = datagrams
         self._address = address
         self._addresses = addresses
@@ -190,7 +195,7 @@ class Uplink:
         )
 
     @property
-    def peer(self) -> PeerInfo | None:
+    def peer_info(self) -> PeerInfo | None:
         """The other end of the present session, if there is one."""
         return None if self.link is None or self._client is None else self._client.link.peer
 
@@ -208,7 +213,7 @@ class Uplink:
                 failures, is_lost = 0, True
             except (SemqError, OSError) as error:
                 failures += 1
-                # An untrusted certificate needs an operator, who gets the remedy.
+                # Only an operator can end the fault of an untrusted certificate, so the text includes the remedy.
                 self.last_error = error.advice() if isinstance(error, NotTrusted) else str(error)
                 log.warning("uplink_down", error=self.last_error, failures=failures)
             except Exception as error:  # a defect must not stop the dialling
@@ -234,8 +239,8 @@ class Uplink:
             data, control = await client.open_channel(), await client.open_channel()
             await data.confirm_select()
             await data.qos(self._settings.prefetch)
-            data.on_settled = lambda settled: self._report_room()
-            data.on_ready = self._report_room
+            data.on_settled = lambda settled: self._send_waiting()
+            data.on_ready = self._send_waiting
             queue = f"node.{self._address}"
             await control.consume(f"{queue}.control", self._on_packets, no_ack=True)
             peer = self._peer(client)
@@ -255,14 +260,14 @@ class Uplink:
 
             data.on_closed = control.on_closed = note_end
             # A task: a slow peer must not delay the end of the session.
-            listening = asyncio.ensure_future(self._hear_questions(client))
+            listening = asyncio.ensure_future(self._answer_questions(client))
             try:
                 error = await ended
             finally:
                 listening.cancel()
                 [fault] = await asyncio.gather(listening, return_exceptions=True)
                 if isinstance(fault, Exception):
-                    log.warning("questions_not_heard", error=str(fault))
+                    log.warning("questions_not_answered", error=str(fault))
             self.last_error = str(error or "closed")
             log.warning("uplink_lost", error=self.last_error)
         finally:
@@ -280,7 +285,8 @@ class Uplink:
         """
         if self._partner is not None:
             return self._partner
-        claimed = Address(NodeType.PLATFORM, str(client.machine.peer_properties.get("node_id", "platform")))
+        stated = parse_address(str(client.machine.peer_properties.get("node", "platform")))
+        claimed = Address(NodeType.PLATFORM, stated.id)  # so that the certificate of an institution proves no hub
         if client.link.peer.certificate is None:
             return claimed
         proven = certificate_of(client.link.peer).node
@@ -303,7 +309,7 @@ class Uplink:
             link.end()
             self._engine().link_down(link)
 
-    def _report_room(self) -> None:
+    def _send_waiting(self) -> None:
         if self.link is not None:
             self._engine().send_waiting(self.link)
 
@@ -364,9 +370,10 @@ class Uplink:
             self._engine().receive(self.link, frames)
 
     def _queue_presence(self, frame: Frame) -> bool:
-        """Queue a packet of presence from the hub in parts of PRESENCE_PER_TURN records; return False for other frames.
+        """Queue a packet of presence from the peer in parts; return False for other frames.
 
-        Each turn processes one part, because checking the signatures of certificates takes time.
+        Each turn processes one part, PRESENCE_PER_TURN records, because checking the signatures of certificates takes
+        time.
         """
         if not isinstance(frame, Packet) or frame.function is not Function.PRESENCE:
             return False

@@ -23,7 +23,7 @@ from semq.store.views import pieces as views
 from semq.umx_t.pieces import read_manifest
 
 log = structlog.get_logger("semq.pieces")
-BODY = "tb_0030_body"
+BODY_TABLE = "tb_0030_body"
 
 
 class PiecedBody(LargeBody):
@@ -51,13 +51,13 @@ class PiecedBody(LargeBody):
             payload = await self._store.execute(views.payload, bref)
             if payload is None:
                 raise PiecesMissing("A piece was removed while the document was read.", bref=bref)
-            done(self._store.locking.unlock(BODY, bref, payload), None)
+            done(self._store.locking.unlock(BODY_TABLE, bref, payload), None)
         except SemqError as error:
             done(None, error)
 
 
 class JoinedDelivery(Delivery, frozen=True):
-    """A document in pieces on its way to an application, instead of its manifest."""
+    """The delivery of a document in pieces; it replaces the delivery of the document's manifest."""
 
     body: PiecedBody
 
@@ -103,7 +103,7 @@ class Assembly:
     ) -> None:
         answers = self._engine().answers
         try:
-            joined = await self._joined(delivery)
+            joined = await self._make_joined_delivery(delivery)
         except Unavailable:
             not_joined()
             answers.give_back([delivery.bref])
@@ -114,7 +114,7 @@ class Assembly:
         else:
             deliver(joined)
 
-    async def _joined(self, delivery: Delivery) -> Delivery:
+    async def _make_joined_delivery(self, delivery: Delivery) -> Delivery:
         envelope = delivery.envelope
         manifest = read_manifest(bytes(delivery.payload))
         document, source = envelope.attributes.pieces, str(envelope.lk0.node)

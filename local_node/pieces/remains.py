@@ -42,7 +42,7 @@ class Remains:
         store: Callable[[], PostgresStore],
         arriving: Callable[[], set[int]],
     ) -> None:
-        """``arriving`` returns the documents whose bodies are not accepted yet."""
+        """``arriving`` returns the numbers of the documents whose upload has not ended."""
         self._engine = engine
         self._store = store
         self._arriving = arriving

@@ -1,7 +1,7 @@
 """The upload of a large body from an application into the store: each piece is committed as it arrives.
 
 The document gets its LK0 before the first byte, because the pieces are stored under it. The manifest is committed after
-all pieces. The pieces of an incomplete body are removed.
+all pieces. The pieces are removed if the document is not accepted: incomplete, refused, or submitted before.
 """
 
 from collections.abc import Callable
@@ -48,11 +48,11 @@ class Upload(ArrivingDocument):
         self._ended = ended
         self._pause = pause
         self._fault = fault
-        self._parts = bytearray()
+        self._rest = bytearray()
         self._piece_bytes = min(PIECE_BYTES, self._core.settings.max_document_bytes)
         self._digests: list[bytes] = []
         self._hash = sha256()
-        self._count = 0
+        self._piece_count = 0
         self._uncommitted = 0
 
     @property
@@ -67,15 +67,15 @@ class Upload(ArrivingDocument):
         if self._fault is not None:
             return
         self._hash.update(data)
-        self._parts += data
-        while len(self._parts) >= self._piece_bytes:
-            self._store_piece(bytes(self._parts[: self._piece_bytes]))
-            del self._parts[: self._piece_bytes]
+        self._rest += data
+        while len(self._rest) >= self._piece_bytes:
+            self._store_piece(bytes(self._rest[: self._piece_bytes]))
+            del self._rest[: self._piece_bytes]
 
     def finish(self, submission: Submission) -> None:
-        if self._parts and self._fault is None:
-            self._store_piece(bytes(self._parts))
-            self._parts.clear()
+        if self._rest and self._fault is None:
+            self._store_piece(bytes(self._rest))
+            self._rest.clear()
         fault = self._fault
         if fault is None and self._engine().core is not self._core:
             fault = Unavailable("The node lost its store while the document arrived.")
@@ -98,7 +98,8 @@ class Upload(ArrivingDocument):
         report_failed = submission.failed
 
         def failed(error: Exception) -> None:
-            # After an unknown outcome the document may be accepted; otherwise a sweep removes its pieces.
+            # If the outcome is unknown, the document may have been accepted, so its pieces stay. If it was not, a sweep
+            # (``Remains``) removes them.
             if isinstance(error, BadInput):
                 self.abandon()
             else:
@@ -113,16 +114,16 @@ class Upload(ArrivingDocument):
 
     def abandon(self) -> None:
         self._ended(self, False)
-        if self._count:
-            self._core.post(drop_pieces(self._core, self.document_number, self._count))
-        self._count = 0
+        if self._piece_count:
+            self._core.post(drop_pieces(self._core, self.document_number, self._piece_count))
+        self._piece_count = 0
         self._fault = self._fault or Unavailable("The body is incomplete.")
-        self._parts.clear()
+        self._rest.clear()
         self._pause(False)
 
     def _store_piece(self, payload: bytes) -> None:
-        piece = NewPiece(self.document_number, self._count, payload)
-        self._count += 1
+        piece = NewPiece(self.document_number, self._piece_count, payload)
+        self._piece_count += 1
         self._digests.append(sha256(payload).digest())
         self._uncommitted += len(payload)
         if self._uncommitted > UNCOMMITTED_MAX:
@@ -150,8 +151,8 @@ class Uploads:
         self._arriving: WeakValueDictionary[int, Upload] = WeakValueDictionary()
 
     @property
-    def documents(self) -> set[int]:
-        """The documents whose bodies are not accepted yet: their pieces must stay."""
+    def document_numbers(self) -> set[int]:
+        """The numbers of the documents whose upload has not ended: their pieces must stay."""
         return set(self._arriving)
 
     def begin(self, size: int, pause: Callable[[bool], None], fault: Exception | None = None) -> Upload:

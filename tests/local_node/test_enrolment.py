@@ -221,10 +221,10 @@ async def test_a_hub_whose_login_properties_contradict_its_certificate_is_refuse
     await inprocess.enrol(settings, hub)
     properties = hub.server.config.properties
     assert isinstance(properties, dict)
-    properties["node_id"] = "other"
+    properties["node"] = "2.other"
     node = await inprocess.start_node(settings)
     await until(lambda: "SEMQ-5104" in node.uplink.last_error)
-    properties["node_id"] = "hub"
+    properties["node"] = "2.hub"
     await linked(node)
 
 

@@ -11,6 +11,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import AMQPError, ConnectionClosedByBroker
 
+from local_node import plain_broker
 from local_node.plain_broker import main
 from tests.prepared.client import PreparedProcess, start_prepared
 
@@ -138,6 +139,25 @@ def test_a_disk_that_is_nearly_full_blocks_publishers(
             process_events(connection)
         assert process.wait(60) == 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_variables_of_a_node_change_neither_the_port_nor_who_may_log_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEMQ_AMQP__MAX_QUEUES", "2")
+    for name, value in {
+        "SEMQ_AMQP__PORT": "1234",
+        "SEMQ_AMQP__port": "1234",
+        "SEMQ_AMQP__HOST": "0.0.0.0",
+        "SEMQ_AMQP__USERS__ERP": "secret",
+        "SEMQ_AMQP__USERS": '{"web": "secret"}',
+        "SEMQ_AMQP__TLS": "true",
+        "SEMQ_AMQP__ALLOW_PLAIN": "true",
+    }.items():
+        monkeypatch.setenv(name, value)
+    amqp = plain_broker._settings(tmp_path, 5673).amqp
+    assert (amqp.host, amqp.port, amqp.users, amqp.tls, amqp.allow_plain) == ("127.0.0.1", 5673, {}, False, False)
+    assert amqp.max_queues == 2
 
 
 def test_unusable_arguments_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -115,6 +115,18 @@ async def test_no_further_presence_of_the_hub_is_read_while_parts_wait(
     assert received.index(next(packet for packet in received if packet.source == Address(1, "56001"))) < 8
 
 
+async def test_a_hub_needs_to_state_its_address_only(inprocess: InProcess) -> None:
+    """PROTOCOL.md section 27: ``node`` is the address; ``node_id`` is for older nodes."""
+    hub = await inprocess.hub()
+    properties = hub.server.config.properties
+    assert isinstance(properties, dict)
+    del properties["node_id"]
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    assert node.uplink.link is not None
+    assert node.uplink.link.peer == HUB
+
+
 async def test_the_end_of_a_session_ends_the_pauses_of_its_speakers(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
