@@ -91,7 +91,8 @@ class Client:
         the attributes.
 
         Raises RefusedByNode, LoginRefused, NodeUnreachable, NodeBusy, NoAnswer. After the last three the document may
-        be sent again with the same ``token``: the node does not accept it twice.
+        be sent again with the same ``token``: the node does not accept it twice. Only ``Sent`` shows a token that this
+        method has made, so pass one to be able to repeat it.
         """
         # The import takes long.
         from semq.umx_t.attributes import submission_headers
@@ -134,7 +135,7 @@ class Client:
     def receive(
         self, user: str = "", *, prefetch: int = 16, idle_s: float | None = None, consumer_tag: str = ""
     ) -> Subscription[Document]:
-        """Return the documents for this institution, or for its user ``user``, in order.
+        """Return the documents for this institution, or for its user ``user``.
 
         The result is an iterator and a context manager. The caller acknowledges, requeues or rejects each document; at
         most ``prefetch`` documents wait for this. The iteration ends when none has arrived for ``idle_s`` seconds

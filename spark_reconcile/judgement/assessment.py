@@ -72,9 +72,10 @@ class JudgementContext(NamedTuple):
     """The data common to all messages of a run."""
 
     window: Window  #: the business date
-    young_ms: int  #: time after its last step for which a message is *young*
+    young_ms: int  #: for so long after its last step a message is *young*
     ledgers: tuple[EvidenceCoverage, ...]  #: the ledgers with a used extract of the business date
-    hub_complete: bool  #: whether the hub has known ledgers, all delivered; true without a hub
+    #: whether all known ledgers of the hub were delivered; false if none is known, true without a hub
+    hub_complete: bool
     hub_watermark: int  #: earliest end of the evidence of the hub's ledgers; FAR without one
     hub_since: int = -FAR  #: latest start of the evidence of the hub's ledgers
     incomplete: frozenset[str] = frozenset()  #: nodes with a known ledger that is missing
@@ -99,7 +100,7 @@ def judged(spark: SparkSession, facts: DataFrame, names: DataFrame, context: Jud
     timed = _with_coverage(spark, facts, names, context).withColumns(
         {
             "begun_at": _begun(),
-            "step_at": _step(),
+            "last_step_at": _last_step(),
             "end_at": F.expr(f"least(sender_mark, receiver_mark, {context.hub_watermark})"),
         }
     )
@@ -148,8 +149,9 @@ def _with_coverage(spark: SparkSession, facts: DataFrame, names: DataFrame, cont
 def _born() -> Column:
     """Return SQL for the birth: the time of acceptance, else of refusal, else of the first sending.
 
-    Else, if the sender's first lines are missing or the message is carried: the first line of hub or receiver. Else the
-    first unusable line. Null without any of them: the message belongs to an earlier date.
+    Else, if the sender's first lines are missing or the message is carried: the time at which the hub took it or the
+    receiver recorded it, the earlier one; not if the hub has later lines only, because it then took the message on an
+    earlier date. Else the first unusable line. Null without any of them: the message belongs to an earlier date.
     """
     taken_earlier = f"(hub & {~NOTES}) <> 0 AND taken_at IS NULL AND carried = 0"
     first_sight = f"if({taken_earlier}, NULL, least(taken_at, recorded_at))"
@@ -159,12 +161,12 @@ def _born() -> Column:
 
 
 _SILENT = f"(sender & {~NOTES}) = 0"  # the sender has no line about the message
-# The sender's first lines are missing although the hub took the message. Without this condition the message would have
-# no birth and be ignored.
 _BEGINS = mask(Event.ACCEPTED, Event.REFUSED, Event.SENT, Event.AGAIN, Event.VOIDED)
+# The sender's first lines are missing, and the hub took the message: its birth then comes from hub or receiver. Without
+# a birth it would be ignored.
 _HEADLESS = f"((sender & {_BEGINS}) = 0 AND taken_at IS NOT NULL)"
 # SQL for the time, by the hub's clock, from which on each side should have a line about the message.
-_MOMENT = {"sender": "begun_at", "hub": "begun_at", "receiver": "coalesce(hub_sent_at, taken_at, begun_at)"}
+_DUE_AT = {"sender": "begun_at", "hub": "begun_at", "receiver": "coalesce(hub_sent_at, taken_at, begun_at)"}
 
 
 def _begun() -> Column:
@@ -178,7 +180,7 @@ def _begun() -> Column:
     )
 
 
-def _step() -> Column:
+def _last_step() -> Column:
     of_sender = ", ".join(f"{name} - coalesce(sender_skew, 0)" for name in ("accepted_at", "sent_at", "ended_at"))
     return F.expr(
         f"greatest({of_sender}, taken_at, hub_sent_at, released_at, recorded_at - coalesce(receiver_skew, 0))"
@@ -205,12 +207,13 @@ def _scope_by_clocks(window: Window) -> Column:
 
 
 def _situation_columns(context: JudgementContext) -> dict[str, Column]:
-    # A ledger without a line about the message counts as missing if it was not delivered, if its period begins after
-    # the message and after the last date whose run had all needed ledgers, or if every earlier run lacked a needed
-    # ledger. The hub's ledger also counts as missing for the receivers in ``unserved``.
+    # A ledger without a line about the message counts as missing in three cases: it was not delivered; every earlier
+    # run lacked a needed ledger; or its period begins after the time at which it should have a line and, for a carried
+    # message, after the last date whose run had all needed ledgers. The hub's ledger also counts as missing for the
+    # receivers in ``unserved``.
     since = {"sender": "sender_since", "hub": str(context.hub_since), "receiver": "receiver_since"}
     begins_later = {
-        side: f"(carried = {NEVER_COMPLETE} OR greatest({_MOMENT[side]}, nullif(carried, 0)) < {begin})"
+        side: f"(carried = {NEVER_COMPLETE} OR greatest({_DUE_AT[side]}, nullif(carried, 0)) < {begin})"
         for side, begin in since.items()
     }
     sender_missing = f"sender_mark IS NULL OR {begins_later['sender']}"
@@ -273,10 +276,10 @@ def _direct(context: JudgementContext) -> str:
     used a direct link.
     """
     by_link = f"hub = 0 AND traits & {BY_DIRECT_LINK} <> 0" if context.has_hub else "hub = 0"
-    return f"{by_link} OR {_WITHOUT_HUB}"
+    return f"{by_link} OR {_NOT_RELAYED}"
 
 
-_WITHOUT_HUB = "coalesce(sender_node = receiver_node OR receiver_node LIKE '2.%', false) OR sender_node LIKE '2.%'"
+_NOT_RELAYED = "coalesce(sender_node = receiver_node OR receiver_node LIKE '2.%', false) OR sender_node LIKE '2.%'"
 
 
 def _remarks(context: JudgementContext) -> dict[str, str]:
@@ -289,7 +292,7 @@ def _remarks(context: JudgementContext) -> dict[str, str]:
         "twice": "record_low <> record_high",
         "astray": "node_low <> target OR node_high <> target",
         "two_targets": "target_low <> target_high",
-        "young": f"step_at > end_at - {context.young_ms}",
+        "young": f"last_step_at > end_at - {context.young_ms}",
         "best_effort": f"traits & {BEST_EFFORT} <> 0",
         "promised": f"traits & {PROMISED} <> 0",
         "untold": f"traits & {BEST_EFFORT} <> 0 AND traits & {NO_ACK2} <> 0",
@@ -302,9 +305,9 @@ def _remarks(context: JudgementContext) -> dict[str, str]:
     }
 
 
-def cells(verdicts: DataFrame) -> DataFrame:
+def cells(rows: DataFrame) -> DataFrame:
     """Count the messages of each combination of scope, pair, verdict, finding, latency and age."""
-    return verdicts.groupBy(
+    return rows.groupBy(
         "scope",
         "sender",
         "receiver",
@@ -335,13 +338,13 @@ def _latency() -> Column:
 
 
 def _absent_at() -> Column:
-    """Return SQL for the time from which on an absent ledger should have a line, by the node's clock.
+    """Return SQL for the time from which on an absent ledger should have a line, by the clock of its node.
 
     Null if no ledger is absent.
     """
     skews = {"sender": "coalesce(sender_skew, 0)", "hub": "0", "receiver": "coalesce(receiver_skew, 0)"}
     rows = " ".join(
-        f"WHEN row = {number} THEN greatest(coalesce({_MOMENT[side]}, born_at), nullif(carried, 0)) + {skews[side]}"
+        f"WHEN row = {number} THEN greatest(coalesce({_DUE_AT[side]}, born_at), nullif(carried, 0)) + {skews[side]}"
         for number, rule in enumerate(RULES)
         for side in skews
         if rule.finding == f"{side}_source_missing"
@@ -358,7 +361,7 @@ def _bucket(value: Column, bounds: Sequence[tuple[int | None, str]]) -> Column:
     return F.when(value.isNotNull(), result)
 
 
-def verdicts(judged: DataFrame, window: Window, oldest_at: int) -> DataFrame:
+def verdicts(judged_facts: DataFrame, window: Window, oldest_at: int) -> DataFrame:
     """Return one row for each message of the date and each carried message.
 
     ``turned``: whether a carried message, which no earlier run reported, is now an exception. ``open``: the facts for
@@ -374,22 +377,22 @@ def verdicts(judged: DataFrame, window: Window, oldest_at: int) -> DataFrame:
     open_facts = F.when(F.expr(is_open), F.struct(*facts, "receiver_node"))
     # An unreadable locator may contain any bytes; readers need valid UTF-8.
     readable = f"if({_is(lambda verdict: verdict.name == 'QUARANTINED')}, make_valid_utf8({{0}}), {{0}})".format
-    return judged.where("scope IN ('date', 'carried')").select(
+    return judged_facts.where("scope IN ('date', 'carried')").select(
         F.expr(readable("lk0")).alias("lk0"),
         "scope",
         F.expr(readable("sender_node")).alias("sender"),
         F.coalesce("receiver_node", F.lit("")).alias("receiver"),
-        _named([rule.verdict for rule in RULES], "row").alias("verdict"),
-        _named([rule.finding for rule in RULES], "row").alias("finding"),
-        _named(SENDERS, "sender_says").alias("sender_word"),
-        _named(HUBS, "hub_says").alias("hub_word"),
-        _named(RECEIVERS, "receiver_says").alias("receiver_word"),
+        _name_at([rule.verdict for rule in RULES], "row").alias("verdict"),
+        _name_at([rule.finding for rule in RULES], "row").alias("finding"),
+        _name_at(SENDERS, "sender_says").alias("sender_word"),
+        _name_at(HUBS, "hub_says").alias("hub_word"),
+        _name_at(RECEIVERS, "receiver_says").alias("receiver_word"),
         "born_at",
         "accepted_at",
         "taken_at",
         "recorded_at",
         "ended_at",
-        F.expr(f"greatest(end_at - {_BORN_BY_HUB}, 0)").alias("age_ms"),
+        F.expr(f"greatest(end_at - {_BORN_AT_HUB_TIME}, 0)").alias("age_ms"),
         _latency().alias("latency_ms"),
         _absent_at().alias("absent_at"),
         F.coalesce("att", F.lit(0)).alias("att"),
@@ -402,7 +405,7 @@ def verdicts(judged: DataFrame, window: Window, oldest_at: int) -> DataFrame:
 
 
 # SQL for the birth by the hub's clock.
-_BORN_BY_HUB = "coalesce(begun_at, born_at - coalesce(sender_skew, 0))"
+_BORN_AT_HUB_TIME = "coalesce(begun_at, born_at - coalesce(sender_skew, 0))"
 
 
 def _document(lk0: str) -> str:
@@ -418,6 +421,6 @@ def _is(condition: Callable[[Verdict], bool]) -> str:
 _IS_EXCEPTION = _is(lambda verdict: verdict.kind == "exception")
 
 
-def _named(names: Sequence[str], number: str) -> Column:
+def _name_at(names: Sequence[str], number: str) -> Column:
     listed = ", ".join(f"'{name}'" for name in names)
     return F.expr(f"array({listed})[{number}]")

@@ -11,5 +11,5 @@
 | pieces     | bounds of documents in pieces                                        |
 | delivery   | the events of a document at the application                          |
 | answers    | answers of applications, and acts of operators on received documents |
-| completion | documents that applications finished through SQL                     |
+| completion | documents that applications finished or parked through SQL           |
 """

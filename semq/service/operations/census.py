@@ -26,7 +26,7 @@ class OverviewNode(Protocol):
     clock: Clock
 
     def surroundings(self) -> Surroundings:
-        """Return the node's state beside the rows, for the causes of stuck messages."""
+        """Return the facts besides the rows on which the causes of stuck messages depend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,10 @@ class SharedCensus:
         self._kept_until = 0.0  #: monotonic
         self._counting: asyncio.Task[Census] | None = None
 
-    async def census(self) -> Census:
+    async def newest(self) -> Census:
         """Return the newest census. If it is too old, begin a new one, and wait for it at most ``WAIT_S``.
 
-        Returns EMPTY while the first census is not ready. Raises StoreUnavailable.
+        Returns EMPTY while the first census is not ready. Raises StoreUnavailable if the count fails within this time.
         """
         if self._last is not EMPTY and self._node.clock.monotonic() < self._kept_until:
             return self._last

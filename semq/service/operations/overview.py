@@ -112,7 +112,7 @@ class OverviewOperations:
 
     async def figures(self, arguments: Arguments) -> dict[str, Any]:
         """Count messages by state and by pair of institutions; also pieces, submissions, failed and stuck messages."""
-        census = await self._census.census()
+        census = await self._census.newest()
         sent: dict[str, int] = defaultdict(int)
         received: dict[str, int] = defaultdict(int)
         pairs: dict[tuple[str, str], dict[str, int]] = {}
@@ -147,7 +147,7 @@ class OverviewOperations:
 
     async def causes(self, arguments: Arguments) -> dict[str, Any]:
         """Count stuck messages by cause, partner and queue, the largest numbers first; submissions by cause only."""
-        census = await self._census.census()
+        census = await self._census.newest()
         sums: dict[tuple[str, str, str], dict[str, Any]] = {}
         for group in census.groups:
             if group["cause"]:
@@ -245,7 +245,7 @@ class OverviewOperations:
         newest FAILED_MAX messages of each queue. Refused submissions (at most SUBMISSIONS_MAX) do not count for
         ``limit``.
         """
-        census = await self._census.census()
+        census = await self._census.newest()
         after, limit = arguments.after, arguments.limit
         given = {name: getattr(arguments, name) for name in FILTERS}
         wanted = Search(**{name: value for name, value in given.items() if value not in (None, "")})

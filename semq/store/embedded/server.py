@@ -7,7 +7,7 @@ Everything is in one folder of the node's data directory:
     postgres/password     the password of the server's only role
     postgres/port         the last TCP port, used again if possible
     postgres/run          the unix socket, if its path is short enough
-    postgres/server.log   the output of the server
+    postgres/server.log   the output of the server; server.log.1: earlier output
 
 The server survives a killed node: the next start adopts it.
 """
@@ -69,7 +69,8 @@ class EmbeddedPostgres:
     def start(self) -> str:
         """Start the server, unless it runs already; return the URL once it answers.
 
-        Blocks up to ``start_timeout_s``, for instance while a killed server recovers. The first start also runs initdb.
+        Blocks up to ``start_timeout_s``, for instance while a killed server recovers. The first start runs initdb
+        before, up to INITDB_S_MAX.
 
         Raises DataDirBusy, NoPostgres, DataVersionMismatch, RootRefused, DataDirForeign, ServerFailed.
         """
@@ -102,7 +103,7 @@ class EmbeddedPostgres:
         self._release_lock()
 
     def running_url(self) -> str | None:
-        """Return the URL of the server; None if it does not run."""
+        """Return the URL of the node's database; None if the server does not run."""
         return self.url if postmaster_of(self.data) is not None else None
 
     @property
@@ -115,8 +116,8 @@ class EmbeddedPostgres:
         return self.url_of(DATABASE)
 
     def url_of(self, database: str, *, tcp: bool = False) -> str:
-        """Return the URL of a database of this server: through the unix socket or, if ``tcp`` or the path of the socket
-        is too long, by TCP."""
+        """Return the URL of a database of this server: by TCP if ``tcp`` is true or the path of the socket is too long,
+        else through the unix socket."""
         folder = None if tcp else self._socket_folder()
         host = quote(str(folder), safe="") if folder else "127.0.0.1"
         password = quote(self._password_file.read_text().strip(), safe="")
@@ -163,6 +164,7 @@ class EmbeddedPostgres:
         port = free_port(self._port())
         self._port_file.write_text(f"{port}\n")
         run.mkdir(mode=0o700, exist_ok=True)
+        # ``give_tree`` leaves the content of a folder that has the owner already, but data or run may be newer.
         identity.give_tree(self.home)
         for path in (self.data, run):
             identity.give_tree(path)
@@ -198,7 +200,8 @@ class EmbeddedPostgres:
             try:
                 self._make_database()
             except psycopg.OperationalError as error:
-                # Other errors are temporary: the server restarts processes, or has too many clients.
+                # Only a failed authentication is final. Other errors are temporary: the server restarts its processes,
+                # or has too many clients.
                 if "authentication failed" in str(error) or time.monotonic() > deadline:
                     raise ServerFailed(f"Postgres refuses the connection: {error}", log=self._log_tail()) from error
                 time.sleep(POLL_S)

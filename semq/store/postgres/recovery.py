@@ -73,7 +73,7 @@ async def recover(
     """Open the store under a new incarnation, in one transaction that is committed when this returns.
 
     ``incarnation`` is stored before anything is accepted under it (rule N5). ``new_uuid`` is used only for a
-    store that has none. ``former_epoch``, and LeaseHeld, StoreFenced and StoreUnavailable: as in ``lease.take``.
+    store that has none. ``former_epoch``: as in ``lease.take``, whose errors are raised.
     """
     async with connection.transaction():
         lease = await leases.take(connection, owner, former_epoch=former_epoch)

@@ -161,7 +161,7 @@ class OidcProvider:
         if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= TEXT_MAX:
             raise OidcRefused(f"The ID token has no usable claim {section.name_claim}.")
         if section.name_claim == "email" and claims.get("email_verified") is not True:
-            raise OidcRefused("The provider has not verified this address.")
+            raise OidcRefused("The provider has not verified your e-mail address.")
         claimed = claims.get(section.roles_claim)
         values = claimed if isinstance(claimed, list) else [claimed]
         roles = sorted({role for value in values if isinstance(value, str) for role in section.roles.get(value, [])})

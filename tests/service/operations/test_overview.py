@@ -101,10 +101,10 @@ async def test_a_census_is_shared_and_a_page_does_not_wait_for_a_slow_one(
 
     monkeypatch.setattr(node.store, "execute", slow)
     monkeypatch.setattr(census, "WAIT_S", 0.0)
-    result = await asyncio.gather(*(shared.census() for _ in range(5)))
+    result = await asyncio.gather(*(shared.newest() for _ in range(5)))
     assert all(answer is census.EMPTY for answer in result)
     go.set()
     monkeypatch.setattr(census, "WAIT_S", 10.0)
-    first = await shared.census()
+    first = await shared.newest()
     assert first.as_of > 0
     assert counts == 1
