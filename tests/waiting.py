@@ -8,7 +8,8 @@ from typing import Any
 
 PATIENCE_S = 180.0  # long enough for a busy machine
 PAUSE_S_MIN, PAUSE_S_MAX = 0.001, 0.05
-PAUSE_MIN = 3  # shortest pause, as a multiple of the duration of the condition: many conditions query a database
+# Shortest pause below PAUSE_S_MAX, as a multiple of the duration of the condition: many conditions query a database.
+PAUSE_FACTOR = 3
 
 
 async def until(condition: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
@@ -21,7 +22,7 @@ async def until(condition: Callable[[], Any], patience_s: float = PATIENCE_S) ->
             value = await value if inspect.isawaitable(value) else value
             if value:
                 return value
-            pause_s = min(max(pause_s, PAUSE_MIN * (time.monotonic() - begun)), PAUSE_S_MAX)
+            pause_s = min(max(pause_s, PAUSE_FACTOR * (time.monotonic() - begun)), PAUSE_S_MAX)
             await asyncio.sleep(pause_s)
             pause_s *= 2
 
@@ -34,7 +35,7 @@ def until_sync(condition: Callable[[], Any], patience_s: float = PATIENCE_S) -> 
         now = time.monotonic()
         if now > end:
             raise TimeoutError
-        pause_s = min(max(pause_s, PAUSE_MIN * (now - begun)), PAUSE_S_MAX)
+        pause_s = min(max(pause_s, PAUSE_FACTOR * (now - begun)), PAUSE_S_MAX)
         time.sleep(pause_s)
         pause_s *= 2
         begun = time.monotonic()

@@ -1,4 +1,4 @@
-"""The watch over a measured installation."""
+"""Work at a measured installation fails when one of its nodes ends."""
 
 import asyncio
 from pathlib import Path

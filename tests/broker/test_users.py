@@ -57,7 +57,7 @@ async def test_right_credentials_log_in(
         ("EXTERNAL", Credentials("", None), PeerInfo("10.0.0.1", 1, "stranger"), "there is no such user"),
     ],
 )
-async def test_other_credentials_are_refused_and_the_log_says_why(
+async def test_wrong_credentials_are_refused_and_the_log_says_why(
     mechanism: str, credentials: Credentials, peer: PeerInfo, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert await UserTable([ANN, BOB, EVE]).authenticate(mechanism, credentials, peer) is None

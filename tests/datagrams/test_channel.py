@@ -70,7 +70,8 @@ def test_gaps_and_reports_show_lost_documents() -> None:
     assert channel.received_coverage == Coverage(SEQUENCE_MAX, SEQUENCE_MAX - 4, 0)
 
 
-def test_a_report_covers_at_most_the_documents_sent_and_not_fewer_than_before() -> None:
+def test_a_report_is_limited_to_the_documents_sent_and_its_coverage_never_shrinks() -> None:
+    """The results are the differences to the report before; a document that arrives late is no longer lost."""
     channel, _ = pair()
     channel.documents_sent = 10
     assert channel.record_coverage(Coverage(8, 3, 1)) == (8, 3, 1)

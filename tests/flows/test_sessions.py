@@ -26,7 +26,7 @@ def test_a_received_message_frees_its_credit() -> None:
     assert (hub_lines(trio, Event.FORWARDED), hub_lines(trio, Event.STORED)) == (3, 0)
 
 
-def test_an_unacknowledged_message_frees_its_credit_after_the_first_inquiry() -> None:
+def test_an_unacknowledged_message_frees_its_credit_after_the_interval_of_inquiries() -> None:
     trio = Trio(replace(SETTINGS, credit_messages=1, inquiry_s=600))
     drop_frames_of_b(trio)
     trio.a.send(b"1")
@@ -105,7 +105,7 @@ def test_offline_nodes_get_no_inquiries() -> None:
 
 
 def test_a_new_session_ends_the_earlier_session_of_its_node() -> None:
-    """Section 10: the hub then reports the messages forwarded over a half-open link to their senders (H15)."""
+    """Section 10: the hub then reports to the senders which messages it forwarded over the half-open link (H15)."""
     trio = Trio()
     trio.lose = lambda wire, frame: is_message(frame) and wire is trio.b.down
     trio.a.send(b"x")
@@ -136,7 +136,7 @@ def test_a_replaced_session_is_ignored_and_its_end_has_no_effect() -> None:
     assert hub_lines(trio, Event.FORWARDED) == before + 1
 
 
-def test_a_document_of_class_1_overtakes_stored_messages() -> None:
+def test_a_document_of_class_1_is_forwarded_although_the_hub_holds_a_copy_for_its_target() -> None:
     """Class 1 has no order."""
     trio = Trio()
     trio.cut(trio.b)

@@ -2,8 +2,8 @@
 
 ./run python -m tests.interop.kills --kills 30
 
-``ClientBook`` records what the clients know for certain; ``compare_queues`` drains the queues after the last start and
-compares. An operation without a confirmed result may have happened or not.
+``ClientBook`` records what the clients did and what was confirmed; ``compare_queues`` drains the queues after the last
+start and compares. An operation without a confirmed result may have happened or not.
 """
 
 import argparse
@@ -189,7 +189,9 @@ def main() -> int:
     """Kill a node repeatedly; return 1 if there are complaints."""
     parser = argparse.ArgumentParser(description="Kill a node repeatedly, and count its messages.")
     parser.add_argument("--kills", type=int, default=30, metavar="N", help="number of kills (30)")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the distances between kills (1)")
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="N", help="seed of the numbers of messages between two kills (1)"
+    )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         book = kill_repeatedly(Path(folder), arguments.kills, arguments.seed)

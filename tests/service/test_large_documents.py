@@ -29,6 +29,7 @@ from tests.waiting import until
 
 SIZE = 6 * PIECE_BYTES + 5
 COUNT = 7
+UNDER_WAY = 4  # pieces that may be under way to one node (``window.UNDER_WAY_MAX``)
 OVERDUE_AT_ONCE = PIECES + "overdue_s = 0.001\n"
 
 
@@ -58,14 +59,14 @@ async def body_by_command(node: LocalNode) -> bytes:
 
 
 async def start_sender(inprocess: InProcess) -> tuple[LocalNode, Any, HubNode]:
-    """Start a node with a document in pieces for an absent node; return the node, a client of an administrator, the
-    hub.
+    """Start a node with a document in pieces for an absent node. Return the node, an administrator's client of it, and
+    the hub.
     """
     hub = await inprocess.hub()
     a = await local(inprocess, "10008", hub.port, OVERDUE_AT_ONCE)
     await linked(a)
     assert await published(await confirming(inprocess, a), "56001", body_of(SIZE), AppKey="a/b/c/K1", Token="T1")
-    await until(lambda: counted(a, "SELECT count(*) FROM tb_0031 WHERE dest_user = '_pieces'") == 4)
+    await until(lambda: counted(a, "SELECT count(*) FROM tb_0031 WHERE dest_user = '_pieces'") == UNDER_WAY)
     return a, await inprocess.client(a), hub
 
 
@@ -83,9 +84,9 @@ async def test_a_sender_sees_its_document_and_its_progress(sender: Any) -> None:
     assert row["not_before"] is None
     assert [row["lk0"] for row in await answer(admin, "msg.list", state="in_pieces")] == [row["lk0"]]
     assert await answer(admin, "msg.list", state="scheduled") == []
-    assert len(await answer(admin, "msg.list", pieces=True)) == 5
+    assert len(await answer(admin, "msg.list", pieces=True)) == UNDER_WAY + 1
     assert (await answer(admin, "msg.search"))["rows"] == []  # submissions are no rows of a queue
-    assert len((await answer(admin, "msg.search", pieces=True))["rows"]) == 4
+    assert len((await answer(admin, "msg.search", pieces=True))["rows"]) == UNDER_WAY
 
     trace = await answer(admin, "msg.trace", id="K1")
     assert [line["event"] for line in trace["events"]] == ["SUBMITTED", "IN_PIECES"]
@@ -96,26 +97,27 @@ async def test_a_sender_sees_its_document_and_its_progress(sender: Any) -> None:
 
 async def test_sql_shows_documents_and_no_pieces(inprocess: InProcess) -> None:
     a, _, hub = await start_sender(inprocess)
-    state = "SELECT count(*) FROM semq_status('T1'::text) WHERE state = "
-    assert counted(a, f"{state} 'IN_PIECES'")
+    count_in_state = "SELECT count(*) FROM semq_status('T1'::text) WHERE state = "
+    assert counted(a, f"{count_in_state} 'IN_PIECES'")
     b = await local(inprocess, "56001", hub.port)
-    shown = "SELECT count(*) FROM semq_inbox"
+    count_in_inbox = "SELECT count(*) FROM semq_inbox"
     await until(lambda: counted(b, "SELECT count(*) FROM tb_0030 WHERE target_user = '_pieces'") == COUNT)
-    await until(lambda: counted(b, f"{shown} WHERE document IS NOT NULL"))
-    assert counted(b, shown) == 1
-    await until(lambda: counted(a, f"{state} 'DELIVERED'"))
+    await until(lambda: counted(b, f"{count_in_inbox} WHERE document IS NOT NULL"))
+    assert counted(b, count_in_inbox) == 1
+    await until(lambda: counted(a, f"{count_in_state} 'DELIVERED'"))
 
 
 async def test_pieces_are_marked_where_they_are_shown(sender: Any, shared_inprocess: InProcess) -> None:
     """A hub always shows pieces, a local node on request."""
     _, admin_a, hub = sender
-    await until(lambda: counted_at(hub.store.url, "SELECT count(*) FROM tb_0031 WHERE dest_user = '_pieces'") == 4)
+    pieces_held = "SELECT count(*) FROM tb_0031 WHERE dest_user = '_pieces'"
+    await until(lambda: counted_at(hub.store.url, pieces_held) == UNDER_WAY)
     hub_admin = await shared_inprocess.client(hub)
     shown = [await answer(hub_admin, "msg.list"), await answer(hub_admin, "held.list")]
     shown += [(await answer(hub_admin, "msg.search"))["rows"]]
     shown += [[row for row in await answer(admin_a, "msg.list", pieces=True) if row.get("state") != "IN_PIECES"]]
     for rows in shown:
-        assert [row["piece"] for row in rows] == [True] * 4
+        assert [row["piece"] for row in rows] == [True] * UNDER_WAY
         assert "piece" in str(list_row(rows[0])[-1]).split()
     assert "piece" not in (await answer(admin_a, "msg.list"))[0]
 
@@ -125,20 +127,20 @@ async def test_a_sender_does_not_return_a_manifest_as_body(sender: Any) -> None:
     assert (await ask(admin, "msg.body", {"id": "K1"}))["error"]["code"] == "SEMQ-1225"
 
 
-async def test_numbers_are_those_of_documents_and_bytes_those_of_pieces(sender: Any) -> None:
+async def test_pieces_are_not_counted_as_documents_but_their_bytes_are_counted(sender: Any) -> None:
     _, admin, _ = sender
     counts = await answer(admin, "queue.counts")
     assert counts["tb_0031"] == {}
-    assert counts["pieces"] == {"outbound": 4, "inbound": 0}
+    assert counts["pieces"] == {"outbound": UNDER_WAY, "inbound": 0}
     (partner,) = await answer(admin, "queue.partners")
-    assert (partner["rows"], partner["bytes"]) == (0, 4 * PIECE_BYTES)
+    assert (partner["rows"], partner["bytes"]) == (0, UNDER_WAY * PIECE_BYTES)
 
     async def census() -> Any:
         result = await answer(admin, "queue.census")
         return result if result["as_of"] and result["pieces"]["outbound"]["rows"] else None
 
     result = await until(census)
-    assert result["pieces"]["outbound"] == {"rows": 4, "bytes": 4 * PIECE_BYTES}
+    assert result["pieces"]["outbound"] == {"rows": UNDER_WAY, "bytes": UNDER_WAY * PIECE_BYTES}
     assert (result["sent"], result["pairs"], result["failed"], result["stuck"]) == ({}, [], 0, 1)
     assert result["submitted"] == {"refused": 0, "waiting": 0, "scheduled": 0, "in_pieces": 1}
     (cause,) = (await answer(admin, "stuck.causes"))["rows"]
@@ -163,7 +165,8 @@ async def test_a_receiver_sees_size_and_body_of_the_document(
     assert result["size"] == SIZE
     assert len((await answer(admin, "msg.search", pieces=True))["rows"]) == 1 + COUNT
     assert (await answer(admin, "queue.counts"))["tb_0030"] == {"NEW": 1}
-    await until(lambda: counted(b, "SELECT count(*) FROM tb_0030 WHERE received_at < now() - interval '2 ms'") == 8)
+    overdue = "SELECT count(*) FROM tb_0030 WHERE received_at < now() - interval '2 ms'"
+    await until(lambda: counted(b, overdue) == COUNT + 1)  # the pieces and the manifest
     (stuck,) = await answer(admin, "stuck.list")
     assert stuck["app_key"] == "a/b/c/K1"
     trace = await answer(admin_a, "msg.trace", id="K1")

@@ -21,7 +21,7 @@ from semq.transport.peer import PeerInfo, peer_of
         ("127.evil.example", False),
     ],
 )
-def test_loopback_addresses_are_known(host: str, is_loopback: bool) -> None:
+def test_loopback_addresses_are_distinguished_from_others(host: str, is_loopback: bool) -> None:
     assert PeerInfo(host, 1).is_loopback is is_loopback
 
 

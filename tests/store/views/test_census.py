@@ -31,7 +31,7 @@ def test_every_row_is_counted_once_and_marked_ones_in_groups_of_their_own(databa
     assert sum(group["rows"] for group in counted if group["held"]) == 1
     assert sum(group["rows"] for group in counted if group["outcome"] == "REJECTED") == 2
     late = sum(group["rows"] for group in counted if group["late"])
-    # Rows were accepted every 0.3 s, about 100 more than 30 s ago. Refused rows are not late.
+    # A row was accepted every 0.3 s, so about 100 of the 200 are older than 30 s. Refused rows are not late.
     assert 90 <= late <= 101
     assert len({group["target"] for group in counted}) == PARTNERS
     assert all(group["oldest_at"] <= now_ms and group["bytes"] > 0 for group in counted)

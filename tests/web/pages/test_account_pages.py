@@ -75,7 +75,7 @@ async def test_users_must_give_their_present_password_to_change_it(hub: HubNode)
         {"name": "ann", "password": PASSWORD, "roles": ["viewer"]},
     ],
 )
-async def test_a_user_needs_a_name_a_password_and_a_role(hub: HubNode, fields: dict[str, str]) -> None:
+async def test_a_user_needs_a_new_name_a_long_password_and_known_roles(hub: HubNode, fields: dict[str, str]) -> None:
     async with serving(hub) as site:
         await add_user(site)
         admin = await site.signed_in("admin")
