@@ -77,7 +77,9 @@ def read_roll(folder: Path) -> Roll | None:
         return None
     except (OSError, msgspec.DecodeError) as error:
         fault = shortened(str(error), 200)
-        raise KeyRefused("The state of the authority cannot be read.", file=str(path), fault=fault) from error
+        raise KeyRefused("The state of the authority cannot be read.", file=str(path), fault=fault).with_remedy(
+            "Give the hub's user the right to read the file; if it is damaged, restore it from a backup."
+        ) from error
 
 
 def folder_of(pki_dir: Path, generation: int) -> Path:

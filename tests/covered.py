@@ -68,6 +68,7 @@ semq.cli.checkup.hub_link              cli/checkup/test_doctor.py
 semq.cli.session                       cli/test_output_of_commands.py
 semq.cli.node.enrolment                cli/node/test_certificates.py
 semq.cli.messages.failed               cli/messages/test_worker.py
+semq.cli.options.selection             cli/messages/test_worker.py
 semq.cli.hub.held_copies               platform_node/operations/test_held.py
 semq.cli.ledger.reconciliation         cli/test_groups.py
 semq.cli.node.status                   cli/test_main.py

@@ -128,8 +128,8 @@ class HeldOperations:
 
     async def _selection(self, arguments: ResendCopies) -> tuple[Sequence[int], dict[str, Any]]:
         if arguments.ids:
-            if arguments.is_filtered:
-                raise BadArguments("Name copies or give a filter, not both.")
+            if arguments.everything or arguments.is_filtered:
+                raise BadArguments("Name copies, or select them by a filter or `everything`, not both.")
             return [int((await self._find(name))["id"]) for name in arguments.ids], NO_NEXT_BATCH
         if not (arguments.everything or arguments.is_filtered):
             raise BadArguments("Name copies, give a filter, or select all (everything).")

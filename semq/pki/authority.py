@@ -27,6 +27,7 @@ CLOCK_MARGIN = timedelta(minutes=5)  # a certificate is valid from this time bef
 AUTHORITY_YEARS = 20  # validity of an authority
 HOST_NAME = re.compile(r"(?!.{254})([A-Za-z0-9_-]{1,63}\.)*[A-Za-z0-9_-]{1,63}")
 KEY_FILE, CERTIFICATE_FILE = "authority.key", "authority.crt"
+RESTORE = f"Restore {KEY_FILE} and {CERTIFICATE_FILE} from one backup."  # remedy
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +122,11 @@ def read_authority(folder: Path, passphrase: bytes | None) -> Authority | None:
     try:
         certificate = x509.load_pem_x509_certificate((folder / CERTIFICATE_FILE).read_bytes())
     except ValueError as error:
-        raise KeyRefused("The authority's certificate cannot be read.", file=str(folder / CERTIFICATE_FILE)) from error
+        raise KeyRefused(
+            "The authority's certificate cannot be read.", file=str(folder / CERTIFICATE_FILE)
+        ).with_remedy(RESTORE) from error
     if certificate.public_key() != key.public_key():
-        raise KeyRefused("The authority's key does not match its certificate.", folder=str(folder))
+        raise KeyRefused("The authority's key does not match its certificate.", folder=str(folder)).with_remedy(RESTORE)
     return Authority(certificate, key)
 
 

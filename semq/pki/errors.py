@@ -57,11 +57,12 @@ class Revoked(Untrusted):
 
 
 class KeyRefused(Misconfigured):
-    """The key file cannot be used."""
+    """A file of a key, its certificate or its passphrase cannot or must not be used."""
 
     code = "SEMQ-5110"
     remedy = (
-        "Store it in PKCS#8, for the node's user only (chmod 600); if it is encrypted, set the passphrase under tls."
+        "Store the key in PKCS#8, for the node's user only (chmod 600); if it is encrypted, set the passphrase under"
+        " tls."
     )
 
 
@@ -86,10 +87,10 @@ class TrustUnreadable(Misconfigured):
 
 
 class TrustNeeded(BadInput):
-    """The authority is the last one that this node needs, or is not in its list."""
+    """The authority cannot be removed: it is the only one, it issued this node's certificate, or it is not trusted."""
 
     code = "SEMQ-5113"
-    remedy = "First install a certificate of another authority that the node trusts; `semq cert trust` lists them."
+    remedy = "First install a certificate of another authority; `semq cert trust` lists those that the node trusts."
 
 
 class RequestRefused(BadInput):

@@ -86,7 +86,10 @@ class KeyRing:
         except FileNotFoundError:
             return Slots()
         except (OSError, msgspec.DecodeError) as error:
-            raise KeyRefused("The slots cannot be read.", file=str(path), fault=shortened(str(error), 200)) from error
+            raise KeyRefused("The slots cannot be read.", file=str(path), fault=shortened(str(error), 200)).with_remedy(
+                "Give the node's user the right to read the file; if it is damaged, restore the key folder from a"
+                " backup, or enrol the node again."
+            ) from error
 
     def key_path(self, key_id: str) -> Path:
         """Return the path of a key file."""
@@ -131,7 +134,9 @@ class KeyRing:
             )
         keys = {one: self.key(one) for _, one in slots.all()}
         if key_id(keys[slots.active]) != certificate.key_id:
-            raise KeyRefused("The active key does not match its certificate.", file=str(self.key_path(slots.active)))
+            raise KeyRefused(
+                "The active key does not match its certificate.", file=str(self.key_path(slots.active))
+            ).with_remedy("Restore both from one backup of the key folder, or enrol the node again.")
         return Identity(certificate, keys[slots.active], keys)
 
     @property
@@ -165,7 +170,9 @@ class KeyRing:
         """
         certificate = trust.verify(_first(pem), now, node=self.node, chain=_chain(pem))
         if certificate.key_id != self.slots().next:
-            raise KeyRefused("The key of the certificate is not in slot next.", key_id=certificate.key_id)
+            raise KeyRefused("The key of the certificate is not in slot next.", key_id=certificate.key_id).with_remedy(
+                "Have the authority sign the present request: `semq cert request` prints it."
+            )
         write_safely(self.certificate_path(certificate.key_id), pem)
         return certificate
 

@@ -71,4 +71,7 @@ def load_pair(context: ssl.SSLContext, certificate: Path, key: Path, passphrase:
     except (OSError, ssl.SSLError) as error:
         raise KeyRefused(
             "TLS does not accept the certificate with its key.", file=str(certificate), fault=str(error)
+        ).with_remedy(
+            "The file has the certificate of this key first, then its chain, in PEM. Restore both from one backup,"
+            " or get a new certificate."
         ) from error

@@ -94,7 +94,7 @@ class ForeignHost(BadInput):
 
     code = "SEMQ-1408"
     remedy = (
-        "Use the address that the node prints, or add the name to http.hosts; the name of a proxy belongs to http.url."
+        "Use the address that the node prints, or add the name to http.hosts; the name of a proxy goes into http.url."
     )
 
 
@@ -155,7 +155,7 @@ class WebPortTaken(Misconfigured):
 
     code = "SEMQ-1420"
     remedy = (
-        "Stop the program that uses the port (the node starts this process itself), or set http.port to another port."
+        "Stop the program that uses the port, or set http.port to another port. The node starts the web process itself."
     )
 
 

@@ -1,7 +1,7 @@
 """A node's ledger of one business date as Parquet with a manifest, without payload.
 
-Memory is bounded: one row group at a time. Part files are named after their content and the manifest is replaced last,
-so a reader finds the complete old or new extract.
+Memory is bounded: one row group at a time. Part files are named after their content, and the manifest is replaced when
+they are complete; then the earlier ones are removed. A reader that misses a file must read the manifest again.
 """
 
 from collections.abc import Iterable, Iterator
@@ -61,7 +61,8 @@ def extract_ledger(
 class Extract:
     """An extract that is being written. An earlier extract stays valid until ``finish``.
 
-    Raises BadRunRequest if the date has not begun by the node's clock, BeingRun if another process writes the extract.
+    Raises BadRunRequest if the date began less than SETTLE_MS ago by the node's clock, or not yet; BeingRun if another
+    process writes the extract.
     """
 
     def __init__(
@@ -215,12 +216,12 @@ class _Parts:
         self._done.append(ExtractPart(name, rows, size, sha256))
 
 
-def batches_of(lines: Iterable[dict[str, object]], batch: int = 10_000) -> Iterator[pa.RecordBatch]:
+def batches_of(lines: Iterable[dict[str, object]], rows_max: int = 10_000) -> Iterator[pa.RecordBatch]:
     """Convert rows, as dictionaries by column name, to batches; for small ledgers."""
     rows: list[dict[str, object]] = []
     for line in lines:
         rows.append(line)
-        if len(rows) == batch:
+        if len(rows) == rows_max:
             yield pa.RecordBatch.from_pylist(rows, ARROW_SCHEMA)
             rows = []
     if rows:

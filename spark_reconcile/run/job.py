@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from semq.clock import Clock
 from semq.errors import SemqError
 from spark_reconcile.days import DAY_MS, neighbours
+from spark_reconcile.errors import SparkFailed
 from spark_reconcile.extracts.manifest import Sign, Verify, date_folder
 from spark_reconcile.judgement import assessment
 from spark_reconcile.judgement.assessment import JudgementContext
@@ -116,6 +117,8 @@ def run(
             with session.semq_errors():
                 return _publish(spark, settings, request, evidence, new_run, reports, clock, progress)
         except BaseException as error:
+            if isinstance(error, SparkFailed):
+                _explain_replaced_extracts(error, evidence)
             _note_failure(new_run, error, clock)
             raise
         finally:
@@ -288,6 +291,14 @@ def _result(
         seconds=dict(progress.seconds),
         created_at=clock.wall().isoformat(timespec="seconds"),
     )
+
+
+def _explain_replaced_extracts(error: SparkFailed, evidence: Evidence) -> None:
+    """Name the extracts in the error that were delivered again during the run: Spark did not find their files."""
+    used = [source for source in evidence.sources if source.is_used]
+    if replaced := [source.source for source in used if not all(file.exists() for file in source.files)]:
+        error.facts["replaced"] = replaced
+        error.with_remedy("These extracts were delivered again while Spark read them: repeat the run.")
 
 
 def _note_failure(new_run: Run, error: BaseException, clock: Clock) -> None:

@@ -128,7 +128,8 @@ def _examine(day: date, folder: Place, verify: Verify | None) -> Source:
     if not (folder / MANIFEST_FILE).exists():
         return Source(day, name, "UNFINISHED", folder=folder)
     try:
-        manifest = read_manifest((folder / MANIFEST_FILE).read(MANIFEST_MAX))
+        content = (folder / MANIFEST_FILE).read(MANIFEST_MAX)
+        manifest = read_manifest(content)
     except OSError as error:
         return Source(day, name, "MANIFEST_WRONG", f"it cannot be read: {str(error)[:120]}", folder=folder)
     except BadExtract as error:
@@ -142,9 +143,19 @@ def _examine(day: date, folder: Place, verify: Verify | None) -> Source:
     for part in manifest.files:
         check = checked_file(part, folder / part.name, manifest)
         if check.state:
+            if _is_replaced(folder, content):  # then the files of the earlier extract are gone
+                return _examine(day, folder, verify)
             return replace(source, state=check.state, note=check.note)
         checks.append(check)
     return replace(source, note=other_ranges(manifest, checks))
+
+
+def _is_replaced(folder: Place, content: bytes) -> bool:
+    """Whether a folder has no longer this manifest."""
+    try:
+        return (folder / MANIFEST_FILE).read(MANIFEST_MAX) != content
+    except OSError:
+        return True
 
 
 def _manifest_fault(manifest: Manifest, day: date, verify: Verify | None) -> tuple[str, str]:

@@ -95,8 +95,9 @@ def test_a_key_and_a_certificate_that_do_not_match_are_refused(tmp_path: Path) -
     create_authority("hub", NOW).write(tmp_path, None)
     create_authority("other", NOW).write(tmp_path / "other", None)
     (tmp_path / KEY_FILE).write_bytes((tmp_path / "other" / KEY_FILE).read_bytes())
-    with pytest.raises(KeyRefused, match="does not match"):
+    with pytest.raises(KeyRefused, match="does not match") as caught:
         read_authority(tmp_path, None)
+    assert "from one backup" in caught.value.remedy
     (tmp_path / CERTIFICATE_FILE).write_bytes(b"nothing")
     with pytest.raises(KeyRefused, match="cannot be read"):
         read_authority(tmp_path, None)

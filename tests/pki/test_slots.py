@@ -99,8 +99,9 @@ def test_a_ring_of_another_node_is_refused(tmp_path: Path) -> None:
 def test_a_malformed_slots_file_is_refused(tmp_path: Path) -> None:
     keys = ring(tmp_path, OURS)
     (tmp_path / SLOTS_FILE).write_text("[]")
-    with pytest.raises(KeyRefused):
+    with pytest.raises(KeyRefused) as caught:
         keys.slots()
+    assert "from a backup" in caught.value.remedy
 
 
 def test_a_passphrase_may_be_introduced(tmp_path: Path) -> None:
@@ -134,8 +135,9 @@ def test_another_key_in_the_file_of_the_active_key_is_refused(tmp_path: Path) ->
     active = keys.slots().active
     assert active is not None
     write_key(keys.key_path(active), new_key(), None)
-    with pytest.raises(KeyRefused, match="does not match"):
+    with pytest.raises(KeyRefused, match="does not match") as caught:
         keys.identity()
+    assert "from one backup" in caught.value.remedy
 
 
 def test_a_certificate_with_a_malformed_chain_is_refused(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ import typer
 
 from semq.cli.errors import NothingSelected
 from semq.cli.messages.presentation import document_name, marks_of, name_of, print_rows
+from semq.cli.options.selection import refuse_names_with_selection
 from semq.cli.options.times import milliseconds_ago
 from semq.cli.output.values import brief_time, counted
 from semq.cli.session import RowsOption, Session, on_node
-from semq.errors import BadInput
 from semq.sizes import size
 
 group = typer.Typer()
@@ -115,10 +115,9 @@ async def _act(
     everything: bool, dry_run: bool,
 ) -> None:  # fmt: skip
     """Act on the named copies, the selected copies, or all copies; print the number of copies with each result."""
+    refuse_names_with_selection(ids, is_selected=everything or bool(filters))
     if not (ids or filters or everything):
         raise NothingSelected("No copies were selected.").with_remedy(f"Name copies, or give one of {FILTERS}.")
-    if ids and filters:
-        raise BadInput("Name copies or give a filter, not both.")
     if dry_run:
         if ids:
             session.out.result({"would": len(ids)}, f"would act on {len(ids)}")

@@ -1,4 +1,4 @@
-"""``semq failed list|show|park|requeue|remove``: parked received documents, and refused sent documents."""
+"""``semq failed list|show|park|requeue|remove``: parked received documents, refused sent documents and submissions."""
 
 from typing import Annotated, Any
 
@@ -8,6 +8,7 @@ from semq.cli.errors import NothingSelected
 from semq.cli.messages.acts import Why
 from semq.cli.messages.message import Id
 from semq.cli.messages.presentation import document_name, facts_of, name_of
+from semq.cli.options.selection import refuse_names_with_selection
 from semq.cli.output.values import brief_time, counted, node_name
 from semq.cli.session import RowsOption, Session, on_node
 from semq.foreign_text import shortened
@@ -16,7 +17,10 @@ from semq.umx_t.short_name import short_name
 group = typer.Typer()
 BATCH = 500  # documents in one request to act
 PAGE = 1000  # rows in one answer of a list
-Names = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Short names, locators or AppKeys.")]
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[ID]...", help="Short names, locators (LK0), row numbers, sql-NUMBER, keys or AppKeys."),
+]
 All = Annotated[bool, typer.Option("--all", help="All failed documents.")]
 Partner = Annotated[str | None, typer.Option(metavar="NODE", help="Only documents from or to this institution.")]
 Type = Annotated[str | None, typer.Option("--type", help="Only this data type of the AppKey.")]
@@ -92,7 +96,8 @@ async def _act(
     session: Session, operation: str, ids: list[str] | None, everything: bool, filters: dict[str, Any], why: str
 ) -> None:
     """Act on the named documents, on those that the filters select, or on all."""
-    # `requeue` leaves out documents that the hub or a receiver has refused: no application waits for them.
+    refuse_names_with_selection(ids, is_selected=everything or any(value is not None for value in filters.values()))
+    # `failed.requeue` cannot repeat documents that the hub or a receiver has refused: their application must send them.
     sides = ("inbound", "submitted") if operation == "failed.requeue" else (None,)
     acts = FailedDocumentActs(session, operation, why)
     if ids:

@@ -71,10 +71,14 @@ class TrustOperations:
         identity = self._node.identity_in_use()
         authorities, fingerprint = _by_fingerprint(identity.trust), plain_fingerprint(arguments.fingerprint)
         if fingerprint not in authorities:
-            raise TrustNeeded("The node trusts no authority with this fingerprint.", fingerprint=fingerprint[:80])
+            raise TrustNeeded(
+                "The node trusts no authority with this fingerprint.", fingerprint=fingerprint[:80]
+            ).with_remedy("`semq cert trust` lists the fingerprints of those that it trusts.")
         del authorities[fingerprint]
         if not authorities:
-            raise TrustNeeded("The last trusted authority cannot be removed.", fingerprint=fingerprint)
+            raise TrustNeeded("The last trusted authority cannot be removed.", fingerprint=fingerprint).with_remedy(
+                "First add another authority (`semq cert trust --add FILE`) and install a certificate of it."
+            )
         return await self._replace(identity, authorities)
 
     async def _replace(self, identity: NodeIdentity, authorities: Mapping[str, Any]) -> dict[str, Any]:

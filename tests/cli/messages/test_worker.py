@@ -127,6 +127,18 @@ def test_documents_of_a_dead_worker_are_delivered_again(network: Network, tmp_pa
     assert record.read_text().splitlines().count("done again") == 1
 
 
+@pytest.mark.parametrize("selection", [("--all",), ("--partner", "10008"), ("--type", "order"), ("--key", "a")])
+@pytest.mark.parametrize("words", [("failed", "requeue"), ("failed", "remove"), ("held", "refuse"), ("held", "resend")])
+def test_names_together_with_a_selection_are_wrong_usage(
+    network: Network, words: tuple[str, str], selection: tuple[str, ...]
+) -> None:
+    if words[0] == "held" and selection[0] == "--partner":
+        selection = ("--source", "10008")
+    result = semq(*words, "1.none.1.1.1.1", *selection, "--why", "x", "--node", network.hub.url)
+    assert (result.status, result.out) == (2, "")
+    assert "not both" in result.err
+
+
 def test_commands_with_wrong_arguments_fail(network: Network) -> None:
     node = ("--node", network.receiver.url)
     semq("worker", "--app", "no.such.module", *node).fails(78, "SEMQ-2212", "cannot be imported")

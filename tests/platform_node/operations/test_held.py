@@ -232,6 +232,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("held.refuse", {"why": "w", "target": ""}, "SEMQ-2102"),
     ("held.resend", {"key": "", "target": "56001"}, "SEMQ-2102"),
     ("held.refuse", {"why": "w", "ids": ["S1"], "target": "56001"}, "SEMQ-2102"),
+    ("held.refuse", {"why": "w", "ids": ["S1"], "everything": True}, "SEMQ-2102"),
     ("held.refuse", {"why": "w", "target": "56001", "limit": 100_000}, "SEMQ-2102"),
     ("held.refuse", {"why": "w", "ids": ["nothing"]}, "SEMQ-1207"),
     ("held.resend", {"ids": list(range(1, 1002))}, "SEMQ-2102"),

@@ -70,7 +70,7 @@ async def test_two_authorities_overlap_and_documents_flow_all_the_time(inprocess
 
 
 @pytest.mark.parametrize(
-    ("operation", "value", "code"),
+    ("operation", "value", "code", "remedy"),
     [
         ("trust.add", "nonsense", "SEMQ-5112"),
         ("trust.add", "node", "SEMQ-5112"),
@@ -79,7 +79,7 @@ async def test_two_authorities_overlap_and_documents_flow_all_the_time(inprocess
     ],
 )
 async def test_changes_of_trust_that_are_not_possible_are_refused(
-    inprocess: InProcess, operation: str, value: str, code: str
+    inprocess: InProcess, operation: str, value: str, code: str, remedy: str
 ) -> None:
     hub = await inprocess.secure_hub()
     assert hub.node_identity is not None
@@ -88,4 +88,5 @@ async def test_changes_of_trust_that_are_not_possible_are_refused(
     name = {"trust.add": "pem", "trust.remove": "fingerprint"}[operation]
     answer = await ask(await inprocess.client(hub), operation, {name: values.get(value, value)})
     assert answer["error"]["code"] == code
+    assert remedy in answer["error"]["remedy"]
     assert hub.node_identity.trust.fingerprints == before

@@ -58,7 +58,7 @@ def test_an_extract_that_fails_leaves_the_old_one_unchanged(office: Office, monk
         pytest.raises(pa.ArrowInvalid),
         Extract(office.extracts, LedgerOrigin("1.a"), DAY, Calendar(), office.clock) as extract,
     ):
-        extract.add_all(batches_of([*office.lines["1.a"] * 5, {"seq": "not a number"}], batch=1))
+        extract.add_all(batches_of([*office.lines["1.a"] * 5, {"seq": "not a number"}], rows_max=1))
     with Extract(office.extracts, LedgerOrigin("1.a"), DAY, Calendar(), office.clock) as extract:
         extract.add_all(batches_of(office.lines["1.a"] * 5))  # never finished
     assert {path.name: path.read_bytes() for path in office.folder("1.a").iterdir()} == before
@@ -68,7 +68,7 @@ def test_many_rows_are_divided_among_several_files(office: Office, monkeypatch: 
     monkeypatch.setattr(extract_module, "ROWS_PER_GROUP", 10)
     lines = [{**line, "seq": seq} for seq, line in enumerate(_lines(office) * 25)]
     with Extract(office.extracts, LedgerOrigin("1.a"), DAY, Calendar(), office.clock, rows_per_file=40) as extract:
-        extract.add_all(batches_of(lines, batch=7))
+        extract.add_all(batches_of(lines, rows_max=7))
         manifest = extract.finish()
     assert [part.rows for part in manifest.files] == [42, 42, 16]
     read = [

@@ -322,6 +322,27 @@ def test_a_failure_of_spark_is_reported_and_nothing_is_published(
     assert runs.current(Place.at(office.settings.reports), DAY) is None
 
 
+def test_a_run_whose_extract_is_replaced_while_spark_reads_it_asks_to_be_repeated(
+    office: Office, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office.write(OfficeMessage(1), FORWARD_COURSE)
+    office.extract()
+    survey = stages.survey
+
+    def replace_and_survey(*arguments: Any) -> None:
+        office.write(OfficeMessage(2), FORWARD_COURSE)
+        office.extract(only=["1.b"])
+        survey(*arguments)
+
+    monkeypatch.setattr(stages, "survey", replace_and_survey)
+    with pytest.raises(SparkFailed) as caught:
+        reconcile(office.settings, spark, office.clock)
+    assert caught.value.facts["replaced"] == ["1.b.1.1"]
+    assert "repeat the run" in caught.value.remedy
+    monkeypatch.undo()
+    assert reconcile(office.settings, spark, office.clock).messages == 2
+
+
 def test_a_date_has_one_run_at_a_time(office: Office) -> None:
     with (Place.at(office.settings.reports) / date_folder(DAY)).lock():
         with pytest.raises(BeingRun):

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_reconcile.extracts.manifest import Signature
+from spark_reconcile.extracts.manifest import ExtractPart, Manifest, Signature, read_manifest
 from spark_reconcile.sources import inputs
 from spark_reconcile.sources.inputs import STATES, Source
+from spark_reconcile.sources.parts import CheckedFile, checked_file
 from spark_reconcile.storage import Place
 from tests.spark_reconcile.office import DAY, FORWARD_COURSE, HOUR, HUB, MIDNIGHT, Office, OfficeMessage
 
@@ -183,6 +184,23 @@ def test_a_wrong_range_in_a_manifest_is_noted(office: Office, folder: Path) -> N
 def test_an_extract_delivered_twice_is_used_once(office: Office, folder: Path) -> None:
     shutil.copytree(folder, folder.with_name("source=copy"))
     found = [source for source in inputs.gather(office.extracts, [DAY]) if source.source == "1.b.1.1"]
+def test_an_extract_that_is_replaced_while_it_is_checked_is_checked_again(
+    office: Office, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (old,) = folder.glob("part-*.parquet")
+
+    def replace_and_check(part: ExtractPart, file: Place, manifest: Manifest) -> CheckedFile:
+        if part.name == old.name and old.exists():
+            office.write(OfficeMessage(2), FORWARD_COURSE)
+            office.extract(only=["1.b"])
+        return checked_file(part, file, manifest)
+
+    monkeypatch.setattr(inputs, "checked_file", replace_and_check)
+    (source,) = (source for source in inputs.gather(office.extracts, [DAY]) if source.source == "1.b.1.1")
+    assert not old.exists()
+    assert (source.state, source.manifest) == ("COMPLETE", read_manifest((folder / "manifest.json").read_bytes()))
+
+
     assert sorted(source.state for source in found) == ["COMPLETE", "REPEATED"]
 
 
