@@ -44,7 +44,7 @@ async def measure(bench: phases.Bench, documents: int, idle_s: float = IDLE_S) -
 
 async def _store(bench: phases.Bench, count: int) -> float:
     """Submit documents for the absent institution; return the seconds until the hub has stored them."""
-    numbers = bench.numbers(count)
+    numbers = bench.take_numbers(count)
     async with AsyncExitStack() as stack:
         at_hub = await bench.watcher(stack, HUB)
         submitter = await (await LoadSubmitter.connect(bench.network, A)).begin([ABSENT])

@@ -129,7 +129,7 @@ class AlternatingLoad:
         meter.start()
         started, published = time.perf_counter(), 0
         while not until.done():
-            [number] = self._bench.numbers(1)
+            [number] = self._bench.take_numbers(1)
             small.sent[number] = time.perf_counter()
             self._submitter.publish(number, self._bench.size)
             published += 1

@@ -21,8 +21,8 @@ async def measure(bench: phases.Bench, rate: float, documents: int, small_max: i
     ``rate``: small documents a second; ``small_max``: limit of their number (at least two are sent).
     ``documents``: number of large documents.
     """
-    bench.large, bench.large_size = bench.numbers(documents), SIZE
-    small = bench.numbers(max(int(min(SMALL_S * rate, small_max)), 2))
+    bench.large, bench.large_size = bench.take_numbers(documents), SIZE
+    small = bench.take_numbers(max(int(min(SMALL_S * rate, small_max)), 2))
     meter = gauges.ProcessorMeter(bench.network)
     highest: dict[str, float] = {}
     async with AsyncExitStack() as stack:

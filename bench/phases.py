@@ -40,7 +40,8 @@ class Bench:
     #: counts of faulty documents, in all phases
     faults: dict[str, int] = field(default_factory=lambda: {"repeated": 0, "damaged": 0, "missing": 0})
 
-    def numbers(self, count: int) -> range:
+    def take_numbers(self, count: int) -> range:
+        """Return the numbers of the next documents; no other call returns them."""
         first = self.next_number
         self.next_number += count
         return range(first, first + count)
@@ -60,7 +61,7 @@ class Bench:
 
     @property
     def databases(self) -> dict[str, str]:
-        """The URLs of the databases, which a restart may change, by node."""
+        """The URL of each node's database, by node; a restart may change it."""
         return {name: node.database for name, node in self.network.nodes.items()}
 
     @property
@@ -68,7 +69,7 @@ class Bench:
         return [self.network.nodes[name].place.node_id for name in self.network.partners]
 
     async def wait_clean(self) -> None:
-        """Wait until every queue is empty. Raises NoProgress."""
+        """Wait until every queue is empty, except for documents to ABSENT_NODE. Raises NoProgress."""
         await rows.wait_clean(self.databases, ABSENT_NODE)
 
     async def submitter(self, stack: AsyncExitStack) -> LoadSubmitter:
@@ -91,7 +92,7 @@ async def online(bench: Bench, messages: int) -> Result:
 
     The time of ``ack2_per_s`` ends with the last SS_ACK2 at A.
     """
-    numbers, meter = bench.numbers(messages), gauges.ProcessorMeter(bench.network)
+    numbers, meter = bench.take_numbers(messages), gauges.ProcessorMeter(bench.network)
     async with AsyncExitStack() as stack:
         receivers, submitter = await bench.receivers(stack), await bench.submitter(stack)
         watcher = await bench.watcher(stack)
@@ -105,17 +106,18 @@ async def online(bench: Bench, messages: int) -> Result:
         bench.check_received(receivers, numbers)
     ack2_s = acked_at - began
     return {
-        **_rate(messages, meter), "ack2_per_s": round(messages / ack2_s), "clean_s": round(meter.seconds - ack2_s, 2)
+        **_rate_and_cpu(messages, meter), "ack2_per_s": round(messages / ack2_s),
+        "clean_s": round(meter.seconds - ack2_s, 2),
     }  # fmt: skip
 
 
 async def stored(bench: Bench, messages: int) -> Result:
-    """Measure from the first submit at A until all nodes are clean, without the start of the partners.
+    """Measure from the first submit at A until all nodes are clean; the time in which the partners start is left out.
 
     The partners are offline until all documents are stored at the hub (``store_s``). ``drain_s`` begins when all
     partners have sessions.
     """
-    numbers, meter = bench.numbers(messages), gauges.ProcessorMeter(bench.network)
+    numbers, meter = bench.take_numbers(messages), gauges.ProcessorMeter(bench.network)
     network = bench.network
     await asyncio.gather(*(network.stop(name) for name in network.partners))
     async with AsyncExitStack() as stack:
@@ -140,14 +142,14 @@ async def stored(bench: Bench, messages: int) -> Result:
         bench.check_received(receivers, numbers)
     drain_s = meter.seconds - store_s
     return {
-        **_rate(messages, meter), "store_s": round(store_s, 2), "store_per_s": round(messages / store_s),
+        **_rate_and_cpu(messages, meter), "store_s": round(store_s, 2), "store_per_s": round(messages / store_s),
         "drain_s": round(drain_s, 2), "drain_per_s": round(messages / drain_s),
     }  # fmt: skip
 
 
 async def latency(bench: Bench, messages: int, rate: float) -> Result:
     """Measure from the publish at A to the event ``delivered`` in A's application, with documents at a fixed rate."""
-    numbers, meter = bench.numbers(messages), gauges.ProcessorMeter(bench.network)
+    numbers, meter = bench.take_numbers(messages), gauges.ProcessorMeter(bench.network)
     async with AsyncExitStack() as stack:
         receivers = await bench.receivers(stack)
         meter.start()
@@ -218,7 +220,7 @@ async def run_observed(
 
 
 async def _commits(bench: Bench, name: str) -> int:
-    """Return the number of transactions of a node's writer since the start. Raises Incomplete."""
+    """Return the number of changing transactions of a node's writer since its process started. Raises Incomplete."""
     status = await bench.network.status(name)
     if status["engine_starts"] != 1:
         raise Incomplete(f"{name} lost its store and restarted its engine: {bench.network.nodes[name].log_tail()}")
@@ -231,7 +233,7 @@ def _closed_by(stack: AsyncExitStack, application: Application) -> Application:
     return application
 
 
-def _rate(messages: int, meter: gauges.ProcessorMeter) -> Result:
+def _rate_and_cpu(messages: int, meter: gauges.ProcessorMeter) -> Result:
     cpu_us = meter.cpu_us(messages)
     return {
         "messages": messages, "seconds": round(meter.seconds, 2), "per_s": round(messages / meter.seconds),

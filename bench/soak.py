@@ -123,7 +123,7 @@ async def measure(bench: phases.Bench, minutes: float, rate: float) -> Result:
         rate = round(SHARE * int((await phases.online(bench, TRIAL))["per_s"]), 1)
     count = max(int(minutes * MINUTE_S * rate), 2)
     cli.say(f"soak: {count} documents at {rate:g} a second ...")
-    samples = await soak(bench, bench.numbers(count), rate)
+    samples = await soak(bench, bench.take_numbers(count), rate)
     rss = sum(samples[-1]["rss_mib"].values())
     middle = samples[len(samples) // 3 : -(len(samples) // 3) or None]
     return {

@@ -4,7 +4,7 @@
 |----------------------------------------|--------------------------------------------------------------------|
 | node                                   | the hub as a process; ``ports``: the part that operations use       |
 | definitions, pairs, directory          | institutions, agreements, groups, users                            |
-| certificate_directory                  | the institutions' certificates for partners                        |
+| certificate_directory                  | the institutions' certificates, sent to their partners             |
 | logins, registry, session_guard        | logins; issued certificates and tokens; checks of live sessions    |
 | enrolment                              | exchange ``semq.enroll``                                           |
 | authority_roll, authority_state        | a change of the hub's authority                                    |

@@ -10,7 +10,7 @@ from platform_node.definitions import HubDefinitions
 from platform_node.pairs import PartnerIndex
 from semq.clock import Clock
 from semq.config.sections import AccountSection
-from semq.engine.agreements import DAY_MINUTES, Meter, check
+from semq.engine.agreements import DAY_MINUTES, Meter, agreed_terms
 from semq.engine.errors import QuotaReached, SealRequired, TargetNotAllowed, TooFast, UnknownTarget
 from semq.errors import SemqError
 from semq.seal.session import OVERHEAD
@@ -103,7 +103,7 @@ class HubDirectory:
         sealed = bool(envelope.session_key)
         try:
             # The bytes of a seal do not count against the agreed size.
-            terms = check(agreed, str(target), envelope.attributes.app_key, size - OVERHEAD * sealed)
+            terms = agreed_terms(agreed, str(target), envelope.attributes.app_key, size - OVERHEAD * sealed)
             if terms.encrypt and not sealed:
                 raise SealRequired(target=str(target))
             copies = waiting(str(source), str(target)) if terms.waiting_max else 0

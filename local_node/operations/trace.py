@@ -88,7 +88,7 @@ class Traces:
         link = self._node.uplink.link
         hub = str(link.peer) if link is not None else "hub"  # from the session, not from the answer
         try:
-            lines: Events = [{**story.read_line(event), "node": hub} for event in reply.get("events") or []]
+            lines: Events = [{**story.checked_event(event), "node": hub} for event in reply.get("events") or []]
         except (TypeError, ValueError) as error:
             return [], _unanswered(hub, f"its answer cannot be read: {error}", target)
         return self._merge(lines, hub, reply.get("other"), lk0, nonce, target)

@@ -41,7 +41,7 @@ class Meter:
         self._buckets.clear()
 
 
-def check(agreed: Sequence[Terms], target: str, app_key: AppKey, size: int) -> Terms:
+def agreed_terms(agreed: Sequence[Terms], target: str, app_key: AppKey, size: int) -> Terms:
     """Return the terms for a document of this type and size. Raises TypeNotAllowed, DocumentTooLarge."""
     terms = first_covering(agreed, app_key)
     if terms is None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from semq.engine import errors
-from semq.engine.agreements import Meter, check
+from semq.engine.agreements import Meter, agreed_terms
 from semq.umx_t.agreement import Terms, first_covering
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.records import Presence
@@ -150,7 +150,7 @@ class Partners:
         agreed = self.terms.get(dest)
         if agreed is None:
             return None
-        terms = check(agreed, dest, app_key, size)
+        terms = agreed_terms(agreed, dest, app_key, size)
         if terms.waiting_max and waiting >= terms.waiting_max:
             raise errors.QuotaReached(target=dest, waiting=waiting, agreed=terms.waiting_max).with_remedy(
                 "Wait until the partner has taken what waits, or ask the hub's operator to raise waiting_max of"

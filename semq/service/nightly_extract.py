@@ -1,7 +1,7 @@
 """The nightly extract: the node's scheduler starts ``spark_reconcile extract`` as a process.
 
 It runs after the start of the node, then every day at ``extract.at``, and again a quarter of an hour after a failure.
-It extracts every completed date that has no extract yet.
+It extracts those of the last seven completed dates that have no complete extract, and delivers unsent ones.
 """
 
 import asyncio
@@ -38,11 +38,11 @@ def next_after(now: datetime, at: str, zone: str) -> datetime:
         day += timedelta(days=1)
 
 
-class Nightly:
+class NightlyExtracts:
     """The regular extracts of one node's ledger."""
 
     def __init__(self, settings: Settings, clock: Clock, environment: Callable[[], Mapping[str, str]]) -> None:
-        """``environment`` returns the variables of the process that only the running node knows."""
+        """``environment`` returns environment variables for the process, such as the URL of the node's database."""
         self._settings = settings
         self._clock = clock
         self._environment = environment

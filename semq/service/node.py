@@ -36,7 +36,7 @@ from semq.service.errors import PortTaken
 from semq.service.housekeeping import Housekeeping
 from semq.service.monitoring.alerts import Alerts
 from semq.service.monitoring.health import FAILING, Check, checks
-from semq.service.nightly_extract import DATABASE_VARIABLE, Nightly
+from semq.service.nightly_extract import DATABASE_VARIABLE, NightlyExtracts
 from semq.service.node_host import NodeHost
 from semq.service.operations.audit import ActAudit
 from semq.service.operations.operation import BoundOperation, OfferedOperation, Operation, bind
@@ -99,7 +99,7 @@ class Node(Generic[E]):
         self.users: UserTable  #: users with passwords
         self.operations: dict[str, BoundOperation]
         self.reloading = Reloading(self)
-        self.nightly = Nightly(settings, clock, self._database_environment)
+        self.nightly = NightlyExtracts(settings, clock, self._database_environment)
         self.telemetry = export_of(settings, clock)
         self.spans = self.telemetry.documents if self.telemetry is not None else None
         self.alerts = Alerts(str(self.address), lambda: self.settings.alerts, clock, self.checks)

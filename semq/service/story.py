@@ -45,7 +45,8 @@ class StoryLine(msgspec.Struct, forbid_unknown_fields=True):
 def story_for(events: Sequence[Mapping[str, Any]], lk0: str, me: str, asker: str, hub: str) -> bytes:
     """Return the story for ``asker`` as bytes to sign. ``me`` is the answering node.
 
-    Raises NotThere unless one of the two nodes sent the message to the other; the hub may ask about any message.
+    Raises NotThere unless one of the two nodes sent the message to the other, or the hub asks; also without any public
+    event.
     """
     source = str(parse_lk0(lk0).node)
     side = Side.SENDER if source == me else Side.RECEIVER
@@ -98,7 +99,7 @@ def read(story: bytes) -> list[dict[str, Any]]:
     return [msgspec.to_builtins(line) for line in msgspec.json.decode(story, type=list[StoryLine])[:LINES_MAX]]
 
 
-def read_line(event: Mapping[str, Any]) -> dict[str, Any]:
+def checked_event(event: Mapping[str, Any]) -> dict[str, Any]:
     """Return an event of the hub's own ledger, with the fields of a story line checked.
 
     Raises ValueError, TypeError.

@@ -43,7 +43,7 @@ class Unsent:
     dest: str
     after: int  #: object_id, exclusive
     limit: int
-    max_bytes: int = 1 << 62  #: the result ends with the row at which the payloads reach this size
+    payloads_bytes_max: int = 1 << 62  #: the result ends with the row at which the payloads reach this size
     source: str = ""  #: empty: own rows
     priority: int = 0
 
@@ -78,7 +78,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingTracks:
+class InboxTracks:
     """Pairs of source and priority of one user's rows of tb_0030, with any app_status."""
 
     user: str
@@ -122,7 +122,7 @@ class SubmittedRows:
 
     limit: int
     without: tuple[str, ...] = ()  #: targets to leave out, as given in the rows
-    bytes_max: int = 1 << 62  #: larger payloads are left empty, except those of scheduled submissions
+    payload_bytes_max: int = 1 << 62  #: larger payloads are left empty, except those of scheduled submissions
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class DoneRows:
 
 @dataclass(frozen=True, slots=True)
 class RefusedBy:
-    """Own rows of tb_0031 to one node that ended REJECTED with this reason and have their payload, without bodies."""
+    """Own rows of tb_0031 to one node that ended REJECTED with this reason and still have a payload (not loaded)."""
 
     dest: str
     code: str  #: SEMQ-nnnn
@@ -190,7 +190,7 @@ Query = (
     | Unsettled
     | Unfinished
     | Waiting
-    | WaitingTracks
+    | InboxTracks
     | FirstInOrder
     | StreamsTo
     | ExpiredRows
@@ -277,7 +277,7 @@ class Unit:
     platform_acked: set[int]  #: brefs whose ``p_ack_status`` becomes AS_ACK
     sender_acked: set[int]  #: brefs whose ``s_ack_status`` becomes AS_ACK
     given: set[int]  #: brefs of documents given to the application
-    handled: dict[int, AppStatus]  #: bref to the new ``app_status``
+    changed_app_status: dict[int, AppStatus]  #: bref to the new ``app_status``
     deleted_pending: set[int]  #: brefs
     new_submissions: dict[int, Submitted]  #: scheduled by this node
     due_submissions: set[int]  #: numbers of scheduled rows to be accepted now
@@ -326,7 +326,7 @@ class Unit:
         self.platform_acked = set()
         self.sender_acked = set()
         self.given = set()
-        self.handled = {}
+        self.changed_app_status = {}
         self.deleted_pending = set()
         self.new_submissions = {}
         self.due_submissions = set()
@@ -422,9 +422,9 @@ class Unit:
             self.changed_in_streams.add(stream.key)
             self.raised_floors.add(stream.key)
 
-    def handle(self, row: Pending, status: AppStatus) -> None:
+    def change_app_status(self, row: Pending, status: AppStatus) -> None:
         row.app_status = status
-        self.handled[row.bref] = status
+        self.changed_app_status[row.bref] = status
 
     def delete_pending(self, row: Pending) -> None:
         """Delete a row of tb_0030 and its body. The entry of the receiver's ledger stays (rule N2)."""
@@ -465,5 +465,5 @@ class Recovered:
 
 
 def first_id(boot: int) -> int:
-    """Return the first of the 2**40 record ids of an opening of the store."""
+    """Return the first record id of an opening of the store; there are 2**40 - 1 before those of the next opening."""
     return (boot << 40) + 1

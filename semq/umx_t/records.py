@@ -28,7 +28,7 @@ PACKET_BYTES_MAX: dict[tuple[Function, Primitive], int] = {
     (Function.PRESENCE, Primitive.INDICATION): 8 << 20,
     (Function.DATAGRAMS, Primitive.INDICATION): 64 << 10,
 }
-GROUP_MAX = 1000  # members of a group
+GROUP_MAX = 1000  # members of a group, or present users of an institution
 FULL_PACKET_BYTES = 256 * 1024  # estimated size at which a sender starts another packet
 
 # Permitted values of fields. Each fits into a column of the store (63 bits, no NUL in a text): a record of a hostile

@@ -2,7 +2,7 @@
 
 import pytest
 
-from semq.engine.agreements import DAY_MINUTES, Meter, check
+from semq.engine.agreements import DAY_MINUTES, Meter, agreed_terms
 from semq.engine.errors import DocumentTooLarge, TypeNotAllowed
 from semq.umx_t.agreement import Terms
 from semq.umx_t.app_key import parse_app_key
@@ -35,11 +35,11 @@ def test_terms_without_a_rate_allow_any_number() -> None:
 
 def test_a_document_above_the_size_of_its_agreement_is_refused() -> None:
     terms = Terms(types=("order",), bytes_max=10)
-    assert check([terms], "1.56001", ORDER, 10) is terms
+    assert agreed_terms([terms], "1.56001", ORDER, 10) is terms
     with pytest.raises(DocumentTooLarge) as refused:
-        check([terms], "1.56001", ORDER, 11)
+        agreed_terms([terms], "1.56001", ORDER, 11)
     assert "bytes_max of the agreement" in refused.value.remedy
     assert "max_document_bytes" not in refused.value.advice()
     assert "max_document_bytes" in DocumentTooLarge.remedy
     with pytest.raises(TypeNotAllowed):
-        check([Terms(types=("invoice",))], "1.56001", ORDER, 1)
+        agreed_terms([Terms(types=("invoice",))], "1.56001", ORDER, 1)

@@ -267,7 +267,7 @@ def _rows_of(tables: Tables, unit: Unit, query: u.Query) -> Iterable[Any]:
             return [copy_outbound(r) for r in own if r.save_fwd is must or r.ss_status is unsent][:limit]
         case u.Unfinished(first, last, limit):
             return [copy_pending(r) for r in _pending(tables) if not r.is_removable and first <= r.bref <= last][:limit]
-        case u.Waiting() | u.WaitingTracks():
+        case u.Waiting() | u.InboxTracks():
             return _waiting(tables, unit, query)
         case u.FirstInOrder(store, order_key):
             key = (store, order_key)
@@ -302,7 +302,7 @@ def _pending(tables: Tables) -> Iterator[Pending]:
 
 
 def _unsent(tables: Tables, unit: Unit, query: u.Unsent) -> Iterator[Outbound]:
-    rows_left, bytes_left, track = query.limit, query.max_bytes, (query.dest, query.source, query.priority)
+    rows_left, bytes_left, track = query.limit, query.payloads_bytes_max, (query.dest, query.source, query.priority)
     for row in _outbound(tables, lambda r: r.ss_status is SendStatus.SS_INIT and r.outcome is None and not r.held):
         if rows_left <= 0 or bytes_left <= 0:
             return
@@ -313,8 +313,8 @@ def _unsent(tables: Tables, unit: Unit, query: u.Unsent) -> Iterator[Outbound]:
             yield copy_outbound(row)
 
 
-def _waiting(tables: Tables, unit: Unit, query: u.Waiting | u.WaitingTracks) -> list[Any]:
-    if isinstance(query, u.WaitingTracks):
+def _waiting(tables: Tables, unit: Unit, query: u.Waiting | u.InboxTracks) -> list[Any]:
+    if isinstance(query, u.InboxTracks):
         return sorted({(r.source, r.priority) for r in _pending(tables) if r.target.user == query.user})
     track = query.user, query.source, query.priority
     new = (r for r in _pending(tables) if r.app_status is AppStatus.NEW and r.bref > query.after)
@@ -393,7 +393,7 @@ def _apply_receipts(tables: Tables, unit: Unit) -> None:
     _change(tables, unit.platform_acked, "p_ack_status", _acked)
     _change(tables, unit.sender_acked, "s_ack_status", _acked)
     _change(tables, unit.given, "deliveries", _given_again)
-    _change(tables, unit.handled, "app_status", lambda row: unit.handled[row.bref])
+    _change(tables, unit.changed_app_status, "app_status", lambda row: unit.changed_app_status[row.bref])
     for bref in unit.deleted_pending:
         tables.pending.pop(bref, None)
         tables.pending_bodies.pop(bref, None)

@@ -380,7 +380,7 @@ def test_unsent_rows_are_found_within_their_limits(store: MemoryStore) -> None:
     put(store, relayed(5, size=5), own(6, outcome=Outcome.CANCELLED), own(7, sid=0, size=5))
     assert ids(query_rows(store, Unsent("1.b", 0, 9))) == [1, 4, 7]
     assert ids(query_rows(store, Unsent("1.b", 1, 2))) == [4, 7]
-    assert ids(query_rows(store, Unsent("1.b", 0, 9, max_bytes=6))) == [1, 4]
+    assert ids(query_rows(store, Unsent("1.b", 0, 9, payloads_bytes_max=6))) == [1, 4]
     assert query_rows(store, Unsent("1.z", 0, 9)) == []
     assert set(loaded(store, queries={Unsent("1.b", 4, 1)}).bodies) == {7}
 
@@ -482,7 +482,7 @@ def test_a_receiver_row_can_be_changed_and_deleted_and_its_ledger_entry_stays(st
         unit.platform_acked |= {1, 99}
         unit.sender_acked.add(1)
         unit.given.add(1)
-        unit.handle(unit.pending[1], AppStatus.DONE)
+        unit.change_app_status(unit.pending[1], AppStatus.DONE)
 
     do(store, change, pending={1})
     row = loaded(store, pending={1}).pending[1]

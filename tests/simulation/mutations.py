@@ -231,7 +231,7 @@ def done_at_once(insert: Any) -> Any:
     def inserts(arrivals: Any, envelope: Any, slot: Any, entry: Recorded, opened: Any) -> int:
         bref: int = insert(arrivals, envelope, slot, entry, opened)
         if entry.status is not Arrival.RECV:
-            arrivals._unit.handle(arrivals._unit.new_pending[bref], AppStatus.DONE)
+            arrivals._unit.change_app_status(arrivals._unit.new_pending[bref], AppStatus.DONE)
         return bref
 
     return inserts

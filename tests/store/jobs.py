@@ -28,6 +28,7 @@ from semq.store.rows import (
 from semq.store.unit import (
     ExpiredRows,
     FirstInOrder,
+    InboxTracks,
     Needs,
     Query,
     StreamsTo,
@@ -36,7 +37,6 @@ from semq.store.unit import (
     Unsent,
     Unsettled,
     Waiting,
-    WaitingTracks,
 )
 from semq.store.work import COMMITTED, Steps, Work
 from semq.umx_t.address import Address
@@ -250,7 +250,7 @@ def settle(unit: Unit, number: int, variant: int) -> None:
         row.s_ack_status = AckStatus.AS_ACK
         unit.sender_acked.add(number)
     elif variant % 5 in (2, 3):
-        unit.handle(row, (AppStatus.DONE, AppStatus.PARKED, AppStatus.NEW)[variant // 5 % 3])
+        unit.change_app_status(row, (AppStatus.DONE, AppStatus.PARKED, AppStatus.NEW)[variant // 5 % 3])
     elif row.is_removable:
         unit.delete_pending(row)
 
@@ -314,7 +314,7 @@ QUERIES: tuple[Query, ...] = (
     Unsettled(1, 2000, 99), Unsettled(3, 7, 2), Unfinished(1, 2000, 99), Unfinished(3, 7, 2),
     *(Waiting(user, str(source.store.node), priority, after, 9) for user in ("", "buyer") for source in SOURCES
       for priority in (0, 4) for after in (0, 3)),
-    WaitingTracks(""), WaitingTracks("buyer"), WaitingTracks("nobody"), StreamsTo("1.56001"), StreamsTo("1.nobody"),
+    InboxTracks(""), InboxTracks("buyer"), InboxTracks("nobody"), StreamsTo("1.56001"), StreamsTo("1.nobody"),
     ExpiredRows(NOW + 7, 99), ExpiredRows(NOW - 1, 99),
     *(FirstInOrder(str(source.store), key) for source in SOURCES for key in KEYS if key),
 )  # fmt: skip

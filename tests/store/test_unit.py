@@ -1,6 +1,6 @@
-"""The queries Waiting, Unsent and WaitingTracks divide rows into tracks, one for each source and priority."""
+"""The queries Waiting, Unsent and InboxTracks divide rows into tracks, one for each source and priority."""
 
-from semq.store.unit import Unsent, Waiting, WaitingTracks
+from semq.store.unit import InboxTracks, Unsent, Waiting
 from semq.umx_t.address import Address
 from tests.memory_store.store import MemoryStore
 from tests.memory_store.test_store import ids, loaded, own, put, query_rows, received, relayed
@@ -10,7 +10,7 @@ def test_tracks_are_found_by_source_and_priority() -> None:
     store = MemoryStore()
     source = received(1).source
     put(store, received(1, priority=5), received(2), received(3, target=Address(1, "a", "buyer"), priority=9))
-    assert loaded(store, queries={WaitingTracks("")}).found == {WaitingTracks(""): [(source, 0), (source, 5)]}
+    assert loaded(store, queries={InboxTracks("")}).found == {InboxTracks(""): [(source, 0), (source, 5)]}
     assert ids(query_rows(store, Waiting("", source, 5, 0, 9))) == [1]
     put(store, own(1, priority=3), own(2), relayed(3))
     assert ids(query_rows(store, Unsent("1.b", 0, 9))) == [2]

@@ -86,7 +86,7 @@ class ArrivingBody:
         session.server.bodies.add(self._body_id, self._index, chunk)
         self._index += 1
         session.allowance.begin_publish(len(chunk))
-        session.journal.confirm(self._channel, 0, len(chunk))
+        session.journal.confirm_when_saved(self._channel, 0, len(chunk))
 
     def _saved(self, error: BaseException | None) -> None:
         channel = self._channel

@@ -51,7 +51,7 @@ def publish(channel: BrokerChannel, event: Published) -> None:
     if outcome.must_be_stored:
         size = weight(event.header, event.body)
         session.allowance.begin_publish(size)
-        session.journal.confirm(channel, number, size)
+        session.journal.confirm_when_saved(channel, number, size)
     elif number:
         channel.confirm(number, not outcome.is_refused)
         if not outcome.queues:

@@ -28,11 +28,12 @@ _Publish: TypeAlias = tuple[Publisher, int, int]  # publisher, number of the pub
 
 
 class Journal:
-    """The operations of this turn. ``pending_bytes`` counts the bytes of messages and chunks that are not committed
-    yet.
+    """The operations of this turn. ``pending_bytes`` counts the bytes of messages and chunks that the store has not
+    answered yet.
     """
 
     def __init__(self, store: MessageStore, on_pending: Callable[[], None] = lambda: None) -> None:
+        """``on_pending`` is called when `flush` becomes necessary; it may be called several times before it."""
         self._store = store
         self._ops: list[StoreOp] = []
         self._drops: dict[int, list[int]] = {}  # positions, keyed by queue
@@ -79,7 +80,7 @@ class Journal:
         """Note that a queue is deleted. Its drops are still written, because they remove its messages."""
         self._handed_out.pop(queue_id, None)
 
-    def confirm(self, publisher: Publisher, sequence: int, size: int) -> None:
+    def confirm_when_saved(self, publisher: Publisher, sequence: int, size: int) -> None:
         """Call ``publisher.saved`` with this number and size when all operations added so far are committed, or have
         failed.
         """
@@ -139,7 +140,7 @@ class Journal:
     def _take_ops(self) -> list[StoreOp]:
         ops = self._ops
         ops.extend(MarkHandedOut(queue_id, position) for queue_id, position in self._handed_out.items())
-        # A drop must only follow the add of its message, so all drops may come last.
+        # All drops may come last: a drop need only come after the add of its message.
         ops.extend(DropMessages(queue_id, positions) for queue_id, positions in self._drops.items())
         self._ops, self._drops, self._handed_out = [], {}, {}
         return ops

@@ -1,7 +1,7 @@
 """Commands that read the values of their options without pydantic, and display their help texts literally.
 
-Typer reads every value by a pydantic adapter, and importing pydantic takes longer than the rest of a command that asks
-its node. Typer reads only the parameters for which `reading_of` returns None.
+Typer alone reads every value by a pydantic adapter, and importing pydantic takes longer than the rest of a command that
+asks its node. Here it reads only the parameters for which `reading_of` returns None.
 """
 
 import inspect
@@ -47,7 +47,7 @@ class ParsedCommand(TyperCommand):
 
 
 class ParsedGroup(TyperGroup):
-    """A group whose own options are read by this module. Options of commands are refused before the command."""
+    """A group whose own options are read by this module. An option before its command is refused."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -59,17 +59,17 @@ class ParsedGroup(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         name = args[0].partition("=")[0] if args and args[0].startswith("-") else ""
         if not ctx.resilient_parsing and (option := _option_below(self, name)) is not None:
-            command = " ".join([ctx.command_path, *(_command_named(self, args[1:]) or ["COMMAND"])])
+            command = " ".join([ctx.command_path, *(_command_path(self, args[1:]) or ["COMMAND"])])
             value = "" if option.is_flag else f" {option.metavar or 'VALUE'}"
             ctx.fail(f"Options come after the command, for example: {command} {name}{value}")
         return super().parse_args(ctx, args)
 
 
-def _option_below(command: Any, name: str) -> TyperOption | None:
-    """Return the option of this name of a command in a group or its subgroups; None if none of them has it."""
+def _option_below(group: Any, name: str) -> TyperOption | None:
+    """Return the first option called ``name`` of the commands of a group and its subgroups; None if there is none."""
     if not name:
         return None
-    for below in getattr(command, "commands", {}).values():
+    for below in getattr(group, "commands", {}).values():
         for parameter in below.params:
             if isinstance(parameter, TyperOption) and name in parameter.opts:
                 return parameter
@@ -78,12 +78,12 @@ def _option_below(command: Any, name: str) -> TyperOption | None:
     return None
 
 
-def _command_named(command: Any, words: list[str]) -> list[str]:
+def _command_path(group: Any, words: list[str]) -> list[str]:
     """Return the names of groups and of a command among the words of a command line."""
     names = []
     for word in words:
-        if word in getattr(command, "commands", {}):
-            command = command.commands[word]
+        if word in getattr(group, "commands", {}):
+            group = group.commands[word]
             names.append(word)
     return names
 

@@ -49,7 +49,7 @@ def apply_event(
     """
     rule = HANDLING.step(row.app_status, event)
     if rule.after is not row.app_status:
-        unit.handle(row, rule.after)
+        unit.change_app_status(row, rule.after)
         _line(unit, row, HANDLED[rule.after], after, detail)
     if rule.deed is not None:
         EFFECTS[rule.deed](unit, row, after, content)

@@ -17,7 +17,7 @@ from semq.engine.receiver.user_queue import UserQueue
 from semq.engine.time.cleanup import delete_if_done
 from semq.engine.tracks import Pick, interleaved
 from semq.store.rows import InStreamKey, Pending, Slot
-from semq.store.unit import FirstInOrder, Needs, Unit, Waiting, WaitingTracks
+from semq.store.unit import FirstInOrder, InboxTracks, Needs, Unit, Waiting
 from semq.store.work import COMMITTED, Steps, work
 from semq.umx_t.locator import Pos
 from semq.umx_t.status import AppStatus, Arrival
@@ -182,7 +182,7 @@ class Handover:
     @work
     def _read_tracks(self, queue: UserQueue) -> Steps:
         """Read which tracks (source and priority) of a user have waiting rows."""
-        query = WaitingTracks(queue.user)
+        query = InboxTracks(queue.user)
         unit = yield Needs(queries={query})
         found: list[tuple[str, int]] = list(unit.found.get(query, ()))
         yield COMMITTED
@@ -296,7 +296,7 @@ class Handover:
             return _SearchResult(blocked=row.bref, prev=row.prev)
         if row.status is not Arrival.RECV:
             # VOID and REJ must not end before their turn: a successor could overtake a predecessor (F3).
-            unit.handle(row, status_without_delivery(row))
+            unit.change_app_status(row, status_without_delivery(row))
             delete_if_done(self.core, unit, row)
             return _SearchResult(is_passed=True)
         if self._inbox.free(user) <= 0:

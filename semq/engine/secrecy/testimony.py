@@ -14,7 +14,7 @@ from semq.umx_t.address import Address, is_hub
 from semq.umx_t.envelope import Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, Inquiry, InquiryRole, Presence, Receipt
 
-# Permitted records, each with its place in the packet, which is needed to prove a receipt alone.
+# Permitted records, each with its place in the packet, which the proof of a single receipt needs.
 PlacedRecords = list[tuple[int, Any]]
 
 
@@ -25,7 +25,7 @@ class Speaker(Enum):
     NODE = "another institution"
 
 
-class About(Enum):
+class MessageSender(Enum):
     """The sender of the message that a record names."""
 
     OURS = "one of this node"
@@ -38,19 +38,19 @@ class RecordKind(NamedTuple):
 
     name: str
     speaker: Speaker
-    about: About
+    about: MessageSender
 
 
-ACK2 = RecordKind("an Ack2", Speaker.NODE, About.OURS)
-NOTE = RecordKind("a note of forwarding, custody or refusal", Speaker.HUB, About.OURS)
-REACK2 = RecordKind("a ReAck2", Speaker.NODE, About.THEIRS)
-REACK = RecordKind("a ReAck", Speaker.HUB, About.ANY)
-ASKED_BY_SENDER = RecordKind("an inquiry of a sender", Speaker.NODE, About.THEIRS)
-ASKED_BY_HUB = RecordKind("an inquiry of the hub", Speaker.HUB, About.ANY)
-ASKED_BY_RECEIVER = RecordKind("an inquiry of a receiver", Speaker.NODE, About.OURS)
-SAID_BY_RECEIVER = RecordKind("the answer of a receiver", Speaker.NODE, About.OURS)
-SAID_BY_HUB = RecordKind("the answer of the hub", Speaker.HUB, About.OURS)
-PRESENCE = RecordKind("a record of presence", Speaker.HUB, About.ANY)
+ACK2 = RecordKind("an Ack2", Speaker.NODE, MessageSender.OURS)
+NOTE = RecordKind("a note of forwarding, custody or refusal", Speaker.HUB, MessageSender.OURS)
+REACK2 = RecordKind("a ReAck2", Speaker.NODE, MessageSender.THEIRS)
+REACK = RecordKind("a ReAck", Speaker.HUB, MessageSender.ANY)
+ASKED_BY_SENDER = RecordKind("an inquiry of a sender", Speaker.NODE, MessageSender.THEIRS)
+ASKED_BY_HUB = RecordKind("an inquiry of the hub", Speaker.HUB, MessageSender.ANY)
+ASKED_BY_RECEIVER = RecordKind("an inquiry of a receiver", Speaker.NODE, MessageSender.OURS)
+SAID_BY_RECEIVER = RecordKind("the answer of a receiver", Speaker.NODE, MessageSender.OURS)
+SAID_BY_HUB = RecordKind("the answer of the hub", Speaker.HUB, MessageSender.OURS)
+PRESENCE = RecordKind("a record of presence", Speaker.HUB, MessageSender.ANY)
 HUB_ANSWERS = frozenset({Answer.CUSTODY, Answer.GONE, Answer.OFFLINE, Answer.UNAVAIL})
 
 
@@ -131,9 +131,9 @@ def _fault(kind: RecordKind | None, speaker: Speaker, prefixes: tuple[str, str],
         return "A local node receives no such record."
     if kind.speaker is not speaker:
         return f"Only {kind.speaker.value} may send {kind.name}."
-    if kind.about is About.ANY:
+    if kind.about is MessageSender.ANY:
         return ""
-    if not record.ident.startswith(prefixes[kind.about is About.THEIRS]):
+    if not record.ident.startswith(prefixes[kind.about is MessageSender.THEIRS]):
         return f"{kind.name[0].upper()}{kind.name[1:]} names a message that is not {kind.about.value}."
     return ""
 

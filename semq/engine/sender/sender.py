@@ -86,7 +86,7 @@ class Sender:
     # --- inquiries
     def recover(self, recovered: Recovered) -> None:
         if recovered.unsettled:
-            self.schedule.make_due_in_custody(recovered.custody, recovered.first_id - 1, self.core.now())
+            self.schedule.begin(recovered.custody, recovered.first_id - 1, self.core.now())
 
     def inquire_soon(self) -> None:
         """Inquire soon, because a direct session has begun or ended."""

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from semq.engine import errors
-from semq.engine.agreements import check
+from semq.engine.agreements import agreed_terms
 from semq.engine.core import Core
 from semq.engine.latency import Stage
 from semq.engine.partners import Partners
@@ -211,7 +211,7 @@ class Acceptance:
             self.partners.check(dest)
             agreed = self.partners.terms.get(dest)
             if agreed is not None:
-                check(agreed, dest, submission.attributes.app_key, size)
+                agreed_terms(agreed, dest, submission.attributes.app_key, size)
 
     def _check_now(self, submission: Submission) -> None:
         if submission.attributes.expires_at and submission.attributes.expires_at <= self.core.now_ms():

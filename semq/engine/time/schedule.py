@@ -1,9 +1,9 @@
 """The times of inquiries, without a timer per row: slices of record ids that are due together.
 
 Record ids grow with time, so a slice has the rows of one period. A due slice is read by one query; if unsettled rows
-remain, it is due again after twice the interval. Neighbouring slices of equal age are merged, so that a target that is
-offline for weeks has few slices. Rows in custody, and received rows that owe no acknowledgement, have a slower pace
-(``patient``).
+remain, it is due again after twice the interval. Neighbouring slices of equal age are merged, so that the rows of a
+target that is offline for weeks are in few slices. Rows in custody, and received rows that owe no acknowledgement, have
+a slower pace (``patient``).
 Time is monotonic (rule N21).
 """
 
@@ -51,7 +51,7 @@ class Schedule:
     def add(self, row_id: int, now: float) -> None:
         """Plan the first inquiry about a row that is sent now."""
         slice_ = self._open
-        if slice_ is not None and now < self._open_until and self._is_near(slice_, row_id, row_id):
+        if slice_ is not None and now < self._open_until and self._may_extend(slice_, row_id, row_id):
             slice_.first = min(slice_.first, row_id)
             slice_.last = max(slice_.last, row_id)
             return
@@ -65,8 +65,11 @@ class Schedule:
         self._slices.append(Slice(first, last, due))
         self._open = None
 
-    def make_due_in_custody(self, spans: Iterable[tuple[int, int]], last: int, due: float) -> None:
-        """Plan an inquiry about all rows up to ``last`` at ``due``. ``spans``: rows in custody, at the slower pace."""
+    def begin(self, spans: Iterable[tuple[int, int]], last: int, due: float) -> None:
+        """Plan an inquiry about all rows up to ``last`` at ``due``, instead of all earlier plans.
+
+        ``spans``: rows in custody, which have the slower pace.
+        """
         self._slices, self._open, following = [], None, 0
         for first, end in spans:
             if following < first:
@@ -77,15 +80,15 @@ class Schedule:
             self._slices.append(Slice(following, last, due))
 
     def begin_again(self, due: float, sample: int = 0) -> None:
-        """Make all rows due at ``due``, and again after the first interval.
+        """Make all rows due at ``due``, as for the first inquiry: after it, the intervals grow from twice the first.
 
-        Of each slice with the slower pace, only the last ``sample`` ids get the usual pace.
+        Slices with the slower pace keep it, and an earlier time; only their last ``sample`` ids get the usual pace.
         """
         patient = [slice_ for slice_ in self._slices if slice_.patient]
         newest = [Slice(max(s.first, s.last - sample + 1), s.last, due) for s in patient if sample]
         merged: list[Slice] = []
         for slice_ in sorted((s for s in self._slices if not s.patient), key=lambda s: s.first):
-            if merged and self._is_near(merged[-1], slice_.first, slice_.last):
+            if merged and self._may_extend(merged[-1], slice_.first, slice_.last):
                 merged[-1].last = max(merged[-1].last, slice_.last)
             else:
                 merged.append(Slice(slice_.first, slice_.last, due))
@@ -120,12 +123,13 @@ class Schedule:
             return  # a row that is sent repeatedly is in many slices
         self._slices = [other for other in self._slices if other is self._open or not slice_.covers(other)]
         for other in self._slices:
-            near = abs(other.due - slice_.due) <= self._first_s + 0.25 * (slice_.due - now)
+            is_due_together = abs(other.due - slice_.due) <= self._first_s + 0.25 * (slice_.due - now)
             # Of equal age: with an equal number of inquiries, or both at the longest interval.
             fewest = min(other.inquiry_count, slice_.inquiry_count)
             alike = other.inquiry_count == slice_.inquiry_count or fewest >= self._growing_max
-            near = near and (slice_.patient or self._is_near(other, slice_.first, slice_.last))
-            if other is not self._open and alike and near and other.patient is slice_.patient:
+            may_merge = slice_.patient or self._may_extend(other, slice_.first, slice_.last)
+            is_of_same_pace = other is not self._open and other.patient is slice_.patient
+            if is_of_same_pace and alike and is_due_together and may_merge:
                 other.first, other.last = min(other.first, slice_.first), max(other.last, slice_.last)
                 return
         self._slices.append(slice_)
@@ -135,7 +139,7 @@ class Schedule:
         slice_.due = due
         self._slices.append(slice_)
 
-    def _is_near(self, slice_: Slice, first: int, last: int) -> bool:
+    def _may_extend(self, slice_: Slice, first: int, last: int) -> bool:
         """Whether a slice may be extended to these rows."""
         low, high = min(slice_.last, last) + 1, max(slice_.first, first) - 1  # the ids between them
         if high < low or len(self._slices) >= SLICES_MAX:

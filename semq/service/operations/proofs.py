@@ -48,7 +48,7 @@ class VerifyLedger(Arguments, frozen=True, kw_only=True, rename={"first": "from"
     """The days of the ledger, and an earlier result."""
 
     first: Annotated[date | None, Meta(description="First day, for instance 2031-03-01; default: the oldest.")] = None
-    last: Annotated[date | None, Meta(description="Last day.")] = None
+    last: Annotated[date | None, Meta(description="Last day; default: the newest.")] = None
     head: Annotated[
         Annotated[str, Meta(pattern=HEAD, max_length=200)] | None,
         Meta(description="NUMBER:HASH, printed by an earlier check."),

@@ -158,7 +158,7 @@ def _pending_changes(unit: Unit, batch: Batch) -> None:
         if changed:
             batch.append((name, [int8s(changed)]))
     handled: dict[AppStatus, list[int]] = defaultdict(list)
-    for bref, status in unit.handled.items():
+    for bref, status in unit.changed_app_status.items():
         if bref not in unit.new_pending and bref not in unit.deleted_pending:
             handled[status].append(bref)
     batch += [("handled", [int8s(brefs), STATUS[status]]) for status, brefs in handled.items()]

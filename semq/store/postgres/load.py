@@ -30,6 +30,7 @@ from semq.store.unit import (
     DueSubmissions,
     ExpiredRows,
     FirstInOrder,
+    InboxTracks,
     KeptKeys,
     Needs,
     OpenSubmission,
@@ -44,7 +45,6 @@ from semq.store.unit import (
     Unsent,
     Unsettled,
     Waiting,
-    WaitingTracks,
 )
 from semq.umx_t.locator import Pos
 
@@ -218,18 +218,21 @@ def _track(query: Unsent) -> list[Param]:
 
 # Query | its parameters | reader of its rows.
 _QUERIES: dict[type, tuple[Callable[[Any], list[Param]], Callable[[Unit, Rows], list[Any]]]] = {
-    Unsent: (lambda q: [q.dest.encode(), int8(q.after), int8(q.limit), int8(q.max_bytes), *_track(q)], _read_unsent),
+    Unsent: (
+        lambda q: [q.dest.encode(), int8(q.after), int8(q.limit), int8(q.payloads_bytes_max), *_track(q)],
+        _read_unsent,
+    ),
     Waiting: (
         lambda q: [q.user.encode(), int8(q.after), int8(q.limit), _ANY_SIZE, q.source.encode(), int2(q.priority)],
         _read_waiting,
     ),
-    WaitingTracks: (lambda q: [q.user.encode()], lambda unit, rows: [(source, priority) for source, priority in rows]),
+    InboxTracks: (lambda q: [q.user.encode()], lambda unit, rows: [(source, priority) for source, priority in rows]),
     Unsettled: (lambda q: [int8(q.first), int8(q.last), int8(q.limit)], _read_outbound),
     Unfinished: (lambda q: [int8(q.first), int8(q.last), int8(q.limit)], _read_pending),
     FirstInOrder: (lambda q: [q.store.encode(), q.order_key.encode()], _read_pending),
     StreamsTo: (lambda q: [q.dest.encode()], lambda unit, rows: [_out_stream(*row) for row in rows]),
     ExpiredRows: (lambda q: [moment(q.now), int8(q.limit)], _read_outbound),
-    SubmittedRows: (lambda q: [int8(q.limit), texts(q.without), int8(q.bytes_max)], _read_submitted),
+    SubmittedRows: (lambda q: [int8(q.limit), texts(q.without), int8(q.payload_bytes_max)], _read_submitted),
     RefusedSubmissions: (lambda q: [texts(q.lk0s)], _read_submitted),
     OpenSubmission: (lambda q: [int8(q.number)], _read_submitted),
     TokenSubmissions: (lambda q: [texts(q.tokens)], _read_submitted),

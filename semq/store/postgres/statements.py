@@ -128,7 +128,7 @@ QUERY: dict[str, str] = {
             ORDER BY source, priority, bref LIMIT $3::bigint""",
     ),
     # Steps by the index from one pair of source and priority to the next, so the cost does not depend on the rows.
-    "WaitingTracks": """
+    "InboxTracks": """
         WITH RECURSIVE track AS (
             (SELECT source, priority FROM tb_0030 WHERE target_user = $1::text ORDER BY source, priority LIMIT 1)
             UNION ALL

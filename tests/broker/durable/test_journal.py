@@ -41,7 +41,7 @@ def test_publishers_and_waiters_are_notified_when_the_store_has_answered(failure
     model.store.failure = failure
     journal = model.journal
     journal.add(row(1))
-    journal.confirm(publisher, 7, 4)
+    journal.confirm_when_saved(publisher, 7, 4)
     journal.when_saved(received.append)
     assert journal.pending_bytes == 4
     journal.flush()
@@ -181,7 +181,7 @@ def test_of_a_refused_list_only_the_bad_operation_is_lost() -> None:
     model.store.save = refusing  # type: ignore[method-assign]
     for op in (QUEUE, row(1), bad, row(3)):
         model.journal.add(op)
-    model.journal.confirm(publisher, 1, 4)
+    model.journal.confirm_when_saved(publisher, 1, 4)
     model.journal.when_saved(received.append)
     model.flush()
     # It is not known to which publish the bad operation belongs, so all are refused.

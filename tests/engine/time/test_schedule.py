@@ -145,7 +145,7 @@ def test_a_rush_ends_the_slower_pace_of_all_slices() -> None:
 
 def test_spans_in_custody_begin_at_the_slower_pace() -> None:
     schedule = Schedule(FIRST_S, MAX_S)
-    schedule.make_due_in_custody([(10, 19), (40, 49)], last=60, due=1.0)
+    schedule.begin([(10, 19), (40, 49)], last=60, due=1.0)
     spans = []
     while (slice_ := schedule.take(1.0)) is not None:
         spans.append((slice_.first, slice_.last, slice_.patient))

@@ -147,7 +147,7 @@ class Oracle:
             self._deleted_outbound(row)
         for pending in unit.new_pending.values():
             self._recorded(host, pending, unit)
-        for bref, status in unit.handled.items():
+        for bref, status in unit.changed_app_status.items():
             self._handled(unit, host, bref, status)
         self._noted(host, unit)
         for bref in unit.deleted_pending:
