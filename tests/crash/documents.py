@@ -20,7 +20,7 @@ CLASSES = [
     (4, DROP, 1),
     (4, DROP, 0),
 ]
-# share | bytes of the body, from and to
+# share | bytes of the body after its first line, from and to
 SIZES = [
     (80, 60, 2_500),
     (16, 2_500, 20_000),
@@ -28,7 +28,7 @@ SIZES = [
     (1, 400_000, 700_000),
 ]
 GROUP_SHARE = 0.1  # share of documents to the group, among those of class 3 that ``DocumentStream.next`` draws
-LARGE = (2 << 20, 5 << 20)  # bytes of a document in pieces
+LARGE = (2 << 20, 5 << 20)  # bytes of a document in pieces after its first line
 PIECES_FROM = 1 << 20  # larger documents are sent in pieces
 
 
@@ -98,8 +98,8 @@ class DocumentStream:
     ) -> None:
         """``members``: the members of the group, without the source.
 
-        ``sealed``: most documents are sealed. Those of class 3 have @Ack2=1: without it only the hub keeps the body,
-        and a document signed with a revoked key could not be sealed again.
+        ``sealed``: most documents are sealed. Those of class 3 have @Ack2=1: with @Ack2=0 the sender deletes the body
+        once the hub has custody, so it could not seal the document again after its key is revoked.
         """
         self._sealed = sealed
         self._seed = seed
@@ -124,10 +124,10 @@ class DocumentStream:
 
     def next_large(self) -> CrashDocument:
         """Return the next document, of a random size that is sent in pieces."""
-        return self.large(self._chance.randint(*LARGE))
+        return self.next_of_size(self._chance.randint(*LARGE))
 
-    def large(self, size: int) -> CrashDocument:
-        """Return the next document, of this size; it is sent in pieces if that is more than PIECES_FROM."""
+    def next_of_size(self, size: int) -> CrashDocument:
+        """Return the next document, with ``size`` bytes after its first line; above PIECES_FROM, it goes in pieces."""
         self._number += 1
         return CrashDocument(self._seed, self.source, self._targets, self._number, MUST, 1, "", size, self._sealed)
 

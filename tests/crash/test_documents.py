@@ -80,32 +80,32 @@ async def test_a_document_in_pieces_arrives_whole_and_once_after_each_process_is
         await world.start()
         submit, stream = world.submitters[A].submit, world.streams[A]
         # During the upload: the application repeats the submission.
-        uploading = asyncio.create_task(submit(stream.large(SIZE)))
+        uploading = asyncio.create_task(submit(stream.next_of_size(SIZE)))
         await until_pieces(world, A, "tb_0031_piece", 1)
         world.nodes[A].kill(RESTART_S)
         await uploading
         for victim in (A, HUB, B):
             await until_settled(world)
-            await submit(stream.large(SIZE))
+            await submit(stream.next_of_size(SIZE))
             await until_pieces(world, B, "tb_0030", MIDDLE)
             world.nodes[victim].kill(RESTART_S)
         # The hub has pieces in custody, and is killed before B is back.
         await until_settled(world)
         await world.nodes[B].down()
-        await submit(stream.large(SIZE))
+        await submit(stream.next_of_size(SIZE))
         await until_pieces(world, HUB, "tb_0031", 1)
         world.nodes[HUB].kill(RESTART_S)
         world.nodes[B].up()
         # All nodes are killed at the same time.
         await until_settled(world)
-        await submit(stream.large(SIZE))
+        await submit(stream.next_of_size(SIZE))
         await until_pieces(world, B, "tb_0030", MIDDLE)
         for node in world.nodes.values():
             node.kill(RESTART_S)
         # The connection of the receiver's application ends in the middle of the body.
         await until_settled(world)
         world.proxies["app-b"].cut_after(SIZE // 2)
-        await submit(stream.large(SIZE))
+        await submit(stream.next_of_size(SIZE))
         await until_settled(world)
         findings = await asyncio.to_thread(oracle.judge, world)
         assert findings.lines() == []

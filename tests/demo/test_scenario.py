@@ -65,7 +65,7 @@ def test_the_demo_with_certificates_succeeds_although_each_node_is_killed(tmp_pa
     sources = json.loads((report.parent / "summary.json").read_text())["sources"]
     assert {one["source"] for one in sources if one["signed_by"]} == {"1.10008.1.1", "1.56001.1.1", "2.hub.1.1"}
     assert json.loads((report.parent / "repair" / "index.json").read_text())["signature"]
-    # Nothing is left to repair: the defects were planted into the extracts only.
+    # "resolved": nothing is left to repair, because the defects were planted into the extracts, not into the nodes.
     assert reconciled["repaired"] == {"10008": {"resolved": 1}, "56001": {"resolved": 1}}
     (folder,) = temporary.glob("semq-demo-*")
     assert report.is_relative_to(folder)

@@ -17,75 +17,75 @@ def world() -> SealedWorld:
 
 
 def test_sealed_documents_go_both_ways_with_signed_receipts() -> None:
-    trio = world()
-    trio.a.send(b"to B", encrypt=True)
-    trio.b.send(b"to A", to="10008", encrypt=True)
-    trio.settle()
-    assert (trio.b.app.payloads, trio.a.app.payloads) == ([b"to B"], [b"to A"])
-    assert trio.a.reported.kinds == ["sent", "delivered"]
-    assert trio.a.lines(Event.VIOLATION) == trio.b.lines(Event.VIOLATION) == 0
-    trio.later(1)
-    assert trio.is_clean()
+    pair = world()
+    pair.a.send(b"to B", encrypt=True)
+    pair.b.send(b"to A", to="10008", encrypt=True)
+    pair.settle()
+    assert (pair.b.app.payloads, pair.a.app.payloads) == ([b"to B"], [b"to A"])
+    assert pair.a.reported.kinds == ["sent", "delivered"]
+    assert pair.a.lines(Event.VIOLATION) == pair.b.lines(Event.VIOLATION) == 0
+    pair.later(1)
+    assert pair.is_clean()
 
 
 def test_a_target_that_the_configuration_does_not_name_and_a_group_are_refused() -> None:
-    trio = world()
-    trio.a.send(b"x", to="77001")
-    trio.a.send(b"x", to="3.banks")
-    assert [type(error) for error in trio.a.refused] == [UnknownTarget, UnknownTarget]
-    assert trio.a.rows["tb_0031"] == 0
+    pair = world()
+    pair.a.send(b"x", to="77001")
+    pair.a.send(b"x", to="3.banks")
+    assert [type(error) for error in pair.a.refused] == [UnknownTarget, UnknownTarget]
+    assert pair.a.rows["tb_0031"] == 0
 
 
 def test_documents_wait_for_a_partner_that_is_away_and_survive_crashes_of_both() -> None:
-    trio = world()
-    trio.cut_directly()
-    trio.a.send(b"1", b"2", order_key="k")
-    trio.settle()
-    trio.later(600)
-    trio.a.crash()
-    trio.b.crash()
-    assert trio.a.rows["tb_0031"] == 2
-    trio.connect_directly()
-    trio.later(20)
-    assert trio.b.app.payloads == [b"1", b"2"]
-    assert trio.is_clean()
+    pair = world()
+    pair.cut_directly()
+    pair.a.send(b"1", b"2", order_key="k")
+    pair.settle()
+    pair.later(600)
+    pair.a.crash()
+    pair.b.crash()
+    assert pair.a.rows["tb_0031"] == 2
+    pair.connect_directly()
+    pair.later(20)
+    assert pair.b.app.payloads == [b"1", b"2"]
+    assert pair.is_clean()
 
 
 def test_a_document_can_be_sealed_after_the_first_session_has_ended_but_not_before_it() -> None:
-    trio = SealedWorld(has_hub=False)
-    trio.lose = lambda wire, frame: False
-    trio.a.send(b"x", encrypt=True)
-    assert [type(error) for error in trio.a.refused] == [CannotSeal]
-    trio.connect_directly()
-    trio.settle()
-    trio.cut_directly()
-    trio.a.send(b"sealed", encrypt=True)
-    trio.settle()
-    assert trio.a.rows["tb_0031"] == 1
+    pair = SealedWorld(has_hub=False)
+    pair.lose = lambda wire, frame: False
+    pair.a.send(b"x", encrypt=True)
+    assert [type(error) for error in pair.a.refused] == [CannotSeal]
+    pair.connect_directly()
+    pair.settle()
+    pair.cut_directly()
+    pair.a.send(b"sealed", encrypt=True)
+    pair.settle()
+    assert pair.a.rows["tb_0031"] == 1
 
 
 def test_a_renewed_certificate_arrives_in_the_present_session() -> None:
-    trio = world()
-    trio.a.send(b"1", encrypt=True)
-    trio.settle()
-    trio.roll(trio.b, "B2", "B1")
-    trio.settle()
-    trio.a.send(b"2", encrypt=True)
-    trio.b.send(b"signed with B2", to="10008")
-    trio.settle()
-    assert trio.b.app.payloads == [b"1", b"2"]
-    assert trio.a.app.payloads == [b"signed with B2"]
-    trio.later(1)
-    assert trio.is_clean()
+    pair = world()
+    pair.a.send(b"1", encrypt=True)
+    pair.settle()
+    pair.roll(pair.b, "B2", "B1")
+    pair.settle()
+    pair.a.send(b"2", encrypt=True)
+    pair.b.send(b"signed with B2", to="10008")
+    pair.settle()
+    assert pair.b.app.payloads == [b"1", b"2"]
+    assert pair.a.app.payloads == [b"signed with B2"]
+    pair.later(1)
+    assert pair.is_clean()
 
 
 def test_a_document_sealed_for_a_lost_key_is_sealed_again_for_the_key_that_the_next_session_brings() -> None:
-    trio = world()
-    trio.cut_directly()
-    trio.a.send(b"x", encrypt=True)
-    trio.settle()
-    trio.roll(trio.b, "B2")
-    trio.connect_directly()
-    trio.later(60)
-    assert trio.b.app.payloads == [b"x"]
-    assert Outcome.REJECTED not in outcomes(trio.a)
+    pair = world()
+    pair.cut_directly()
+    pair.a.send(b"x", encrypt=True)
+    pair.settle()
+    pair.roll(pair.b, "B2")
+    pair.connect_directly()
+    pair.later(60)
+    assert pair.b.app.payloads == [b"x"]
+    assert Outcome.REJECTED not in outcomes(pair.a)

@@ -13,7 +13,7 @@ from semq.installation.process import NodeProcess
 
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NodeProcess:
-    monkeypatch.delenv(FOLDER_VARIABLE)  # its first start creates the database and its tables
+    monkeypatch.delenv(FOLDER_VARIABLE)  # so the node's first start creates the database instead of copying it
     return NodeProcess(InstallationPlan({}, ApplicationLogin("app", "secret")).write(tmp_path)[HUB])
 
 

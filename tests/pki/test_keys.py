@@ -47,7 +47,7 @@ def test_a_missing_or_wrong_passphrase_is_refused_and_no_passphrase_is_shown(
     write_key(tmp_path / "key", new_key(), SECRET)
     with pytest.raises(KeyRefused, match="passphrase is missing or wrong") as caught:
         read_key(tmp_path / "key", passphrase)
-    assert "wrong'" not in str(caught.value)  # a fact would be in quotes; the text has the word, too
+    assert "wrong'" not in str(caught.value)  # a fact would end in a quote; the text itself has the word
     assert SECRET.decode() not in str(caught.value)
     assert caught.value.__cause__ is None
 

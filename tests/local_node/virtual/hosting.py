@@ -58,22 +58,22 @@ class RunningServer:
         assert node is not None
         return node
 
-    async def client(self, host: str, user: str = "guest", password: str = "guest") -> ClientLink:
+    async def client(self, virtual_host: str, user: str = "guest", password: str = "guest") -> ClientLink:
         port = self.server.host.port.listener.port
-        config = DialConfig("127.0.0.1", port, virtual_host=host, user=user, password=password)
+        config = DialConfig("127.0.0.1", port, virtual_host=virtual_host, user=user, password=password)
         link = await dial(config, SystemClock(), self.server.host.turn())
         self.inprocess.stack.push_async_callback(link.close)
         return link
 
-    async def _client_of(self, host: str) -> ClientLink:
+    async def _client_of(self, virtual_host: str) -> ClientLink:
         """Return the connection for requests to a virtual host; the first call opens it."""
-        link = self.clients.get(host)
+        link = self.clients.get(virtual_host)
         if link is None or not link.is_open:
-            link = self.clients[host] = await self.client(host)
+            link = self.clients[virtual_host] = await self.client(virtual_host)
         return link
 
-    async def ask(self, host: str, operation: str, **arguments: Any) -> Any:
-        answer = await ask(await self._client_of(host), operation, arguments)
+    async def ask(self, virtual_host: str, operation: str, **arguments: Any) -> Any:
+        answer = await ask(await self._client_of(virtual_host), operation, arguments)
         assert answer["ok"], answer
         return answer["result"]
 

@@ -55,8 +55,8 @@ def received(hook: Hook) -> list[str]:
     return [
         attribute["value"]["stringValue"]
         for scope in scopes
-        for result in scope["spans"]
-        for attribute in result["attributes"]
+        for exported in scope["spans"]
+        for attribute in exported["attributes"]
         if attribute["key"] == "messaging.message.id"
     ]
 

@@ -62,7 +62,7 @@ def _answered(link: "SimLink", row: Outbound, ident: str) -> Packet:
     return Packet(link.peer, link.owner.address, Function.INQUIRIES, Primitive.CONFIRMATION, [record])
 
 
-def noted(link: "SimLink", row: Outbound, ident: str) -> Packet:
+def refusal_noted(link: "SimLink", row: Outbound, ident: str) -> Packet:
     """Return a statement of a sender that it has noted the refusal of a copy."""
     semq_id, db_id, number = _lk1(link, row)
     reack = Receipt(
@@ -74,8 +74,8 @@ def noted(link: "SimLink", row: Outbound, ident: str) -> Packet:
 # Whether the peer is the target of the copy, whether the peer is its source | records.
 OF_COPIES: dict[tuple[bool, bool], tuple[Callable[["SimLink", Outbound, str], Packet], ...]] = {
     (True, False): (_acked, _answered),
-    (False, True): (noted,),
-    (True, True): (_acked, _answered, noted),
+    (False, True): (refusal_noted,),
+    (True, True): (_acked, _answered, refusal_noted),
     (False, False): (_acked, _answered),
 }
 

@@ -116,7 +116,7 @@ def rumours_of_copies(chance: Random, link: "SimLink") -> list[Frame]:
     if row.lk0.node == link.peer:
         # A late ReAck of a refusal: the refused copy has since become its sender's marker.
         is_late = row.void and "strike_off" not in link.owner.world.plan.kinds
-        return [namesakes.noted(link, row, str(row.lk0))] if is_late else []
+        return [namesakes.refusal_noted(link, row, str(row.lk0))] if is_late else []
     entry = truth(link.owner.world, row)
     answer = Answer.NOT if entry is None or chance.random() < 0.4 else entry
     lk1 = (link.owner.own_store.semq_id, link.owner.own_store.semq_db_id, row.object_id)

@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-_FETCHED = ("src", "srcset", "action", "xlink:href")
+# Attributes with an address that a browser fetches or sends to. `href` is such one only outside `a`.
+_FETCHED = {"src", "srcset", "action", "formaction", "xlink:href", "data", "poster", "background", "href"}
 
 
 @dataclass
@@ -30,7 +31,7 @@ class PageReader(HTMLParser):
         self.ids: list[str] = []
         self.links: list[str] = []
         self.tags: set[str] = set()
-        self.references: list[str] = []  #: every reference that a browser might fetch or run
+        self.references: list[str] = []  #: attributes that a browser might fetch or run
         self.charts: list[str] = []  #: the names of the pictures
         self.lang = ""
         self._open: list[str] = []  #: open tags
@@ -40,7 +41,7 @@ class PageReader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         attributes = dict(attrs)
         self.tags.add(tag)
-        self.references += [f"{name}={value}" for name, value in attrs if name in _FETCHED or name.startswith("on")]
+        self._add_references(tag, attrs)
         self.ids += [value for name, value in attrs if name == "id" and value and "svg" not in self._open]
         if tag == "svg":
             assert attributes.get("role") == "img"
@@ -63,10 +64,20 @@ class PageReader(HTMLParser):
             self._open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
-        assert self._open.pop() == tag, f"</{tag}> closes nothing"
+        assert self._open[-1:] == [tag], f"</{tag}> does not close the tag that was opened last"
+        self._open.pop()
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
+        self._add_references(tag, attrs)
+
+    def _add_references(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        fetched = _FETCHED - {"href"} if tag == "a" else _FETCHED
+        self.references += [
+            f"{name}={value}"
+            for name, value in attrs
+            if name in fetched or name.startswith("on") or (name == "style" and "url(" in (value or ""))
+        ]
 
     def handle_data(self, data: str) -> None:
         text = " ".join(data.split())
