@@ -20,7 +20,7 @@ from tests.waiting import until
 SECRET = "PLANTED 4711 crates of quince brandy"
 
 
-async def pair(inprocess: InProcess) -> tuple[HubNode, LocalNode, LocalNode]:
+async def start_nodes(inprocess: InProcess) -> tuple[HubNode, LocalNode, LocalNode]:
     """Start two institutions that have each other's certificates, and their hub."""
     hub = await inprocess.secure_hub()
     a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
@@ -32,7 +32,7 @@ async def pair(inprocess: InProcess) -> tuple[HubNode, LocalNode, LocalNode]:
     return hub, a, b
 
 
-async def send_document(inprocess: InProcess, a: LocalNode, **more: Any) -> dict[str, Any]:
+async def deliver_document(inprocess: InProcess, a: LocalNode, **more: Any) -> dict[str, Any]:
     """Deliver a document, and return the result of its submission."""
     admin = await inprocess.client(a)
     document = {"target": "56001", "encrypt": True, "body_base64": b64encode(SECRET.encode()).decode()} | more
@@ -71,8 +71,8 @@ async def test_a_sealed_document_is_delivered_and_proved_and_is_in_clear_at_its_
     inprocess: InProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    hub, a, b = await pair(inprocess)
-    result = await send_document(inprocess, a)
+    hub, a, b = await start_nodes(inprocess)
+    result = await deliver_document(inprocess, a)
 
     for node in (hub, a):
         rows = await asyncio.to_thread(everything_in, node.store.url)
@@ -134,7 +134,7 @@ async def test_without_certificates_no_message_can_be_proved_or_sealed(inprocess
 
 
 async def test_stored_certificates_are_used_when_the_hub_is_unavailable(inprocess: InProcess) -> None:
-    hub, a, _ = await pair(inprocess)
+    hub, a, _ = await start_nodes(inprocess)
 
     async def is_kept() -> bool:
         with psycopg.connect(a.store.url) as connection:
@@ -154,7 +154,7 @@ async def test_stored_certificates_are_used_when_the_hub_is_unavailable(inproces
 async def test_a_renewed_certificate_is_sent_to_partners_and_a_revoked_one_is_not_used(
     inprocess: InProcess,
 ) -> None:
-    hub, a, b = await pair(inprocess)
+    hub, a, b = await start_nodes(inprocess)
     assert a.sealing is not None
     before = a.sealing.keys.receiver("1.56001")
     assert (await ask(await inprocess.client(b), "cert.renew"))["ok"]
@@ -165,7 +165,7 @@ async def test_a_renewed_certificate_is_sent_to_partners_and_a_revoked_one_is_no
         return now is not None and now != before
 
     await until(is_reported)
-    await send_document(inprocess, a)
+    await deliver_document(inprocess, a)
     await hub.registry.revoke("56001", "test")
     hub.apply_revocations()
 

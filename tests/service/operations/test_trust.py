@@ -16,7 +16,7 @@ from semq.transport.errors import DialFailed
 from semq.transport.turn import Turn
 from tests.pki.people import LOCAL, NOW, authority, trust
 from tests.pki.people import ring as ring_with
-from tests.service.credentials.test_secrecy import pair, send_document
+from tests.service.credentials.test_secrecy import deliver_document, start_nodes
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 
@@ -34,7 +34,7 @@ async def change_authority(inprocess: InProcess, node: LocalNode | HubNode, to: 
 
 
 async def test_two_authorities_overlap_and_documents_flow_all_the_time(inprocess: InProcess, tmp_path: Path) -> None:
-    hub, a, b = await pair(inprocess)
+    hub, a, b = await start_nodes(inprocess)
     nodes = (hub, a, b)
     assert hub.node_identity is not None
     (old,) = hub.node_identity.trust.fingerprints
@@ -42,12 +42,12 @@ async def test_two_authorities_overlap_and_documents_flow_all_the_time(inprocess
         answer = await ask(await inprocess.client(node), "trust.add", {"pem": NEW.pem.decode()})
         assert answer["result"]["fingerprints"] == [old, NEW.fingerprint]
         await linked(a, b)
-        await send_document(inprocess, a)
+        await deliver_document(inprocess, a)
     for node in (b, hub, a):
         await change_authority(inprocess, node, NEW)
         await linked(a, b)
         await until(lambda: a.sealing is not None and a.sealing.keys.receiver("1.56001") is not None)
-        await send_document(inprocess, a)
+        await deliver_document(inprocess, a)
         refused = await ask(await inprocess.client(node), "trust.remove", {"fingerprint": NEW.fingerprint})
         assert refused["error"]["code"] == "SEMQ-5113"
     for node in nodes:
@@ -55,7 +55,7 @@ async def test_two_authorities_overlap_and_documents_flow_all_the_time(inprocess
         assert answer["result"]["fingerprints"] == [NEW.fingerprint]
         await until(lambda: a.sealing is not None and a.sealing.keys.receiver("1.56001") is not None)
         await linked(a, b)
-        await send_document(inprocess, a)
+        await deliver_document(inprocess, a)
     assert hub.registry.authority is not None
     # The authority of the hub may be younger than NOW.
     now = datetime.now(UTC).replace(microsecond=0)
@@ -72,10 +72,10 @@ async def test_two_authorities_overlap_and_documents_flow_all_the_time(inprocess
 @pytest.mark.parametrize(
     ("operation", "value", "code", "remedy"),
     [
-        ("trust.add", "nonsense", "SEMQ-5112"),
-        ("trust.add", "node", "SEMQ-5112"),
-        ("trust.remove", "00" * 32, "SEMQ-5113"),
-        ("trust.remove", "own", "SEMQ-5113"),
+        ("trust.add", "nonsense", "SEMQ-5112", "tls.trust"),
+        ("trust.add", "node", "SEMQ-5112", "tls.trust"),
+        ("trust.remove", "00" * 32, "SEMQ-5113", "`semq cert trust` lists"),
+        ("trust.remove", "own", "SEMQ-5113", "First add another authority"),
     ],
 )
 async def test_changes_of_trust_that_are_not_possible_are_refused(

@@ -255,7 +255,7 @@ class Oracle:
         before = message.outcome
         may_change = before is None or message.source_restored or is_correction(message, row)
         self.demand(may_change, "I6", f"{before} became {outcome}", lk0)
-        self.demand(is_true(message, outcome, row, self._is_rough), "I6", f"{outcome.name} is not true", message)
+        self.demand(is_true(message, outcome, row, self._may_double), "I6", f"{outcome.name} is not true", message)
         message.outcome = outcome
         message.outcomes_ever.add(outcome)
         if row.sid >= 0:
@@ -319,7 +319,7 @@ class Oracle:
                 self.demand(payload == message.payload and not message.poison, "I1", "other bytes", message)
                 in_time = not 0 < message.expires_at <= row.received_at
                 self.demand(in_time, "EXPIRY", "recorded as received after its time", message)
-                holds = not recv_contradicts_outcome(message, self._is_rough)
+                holds = not recv_contradicts_outcome(message, self._may_double)
                 self.demand(holds, "I6", f"recorded after it was reported {message.outcome}", message)
             case Arrival.REJ:
                 has_expired = 0 < message.expires_at <= max(row.received_at, self.world.now_ms)
@@ -474,7 +474,7 @@ class Oracle:
 
     # --- helpers
     @property
-    def _is_rough(self) -> bool:
+    def _may_double(self) -> bool:
         """Whether frames may arrive twice."""
         return not self.world.plan.kinds.isdisjoint(HELL_ONLY)
 

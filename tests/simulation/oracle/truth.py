@@ -12,8 +12,11 @@ from tests.simulation.oracle.messages import SimulatedMessage
 NOT_DELIVERED = frozenset({Outcome.REJECTED, Outcome.CANCELLED, Outcome.LOST, Outcome.DROPPED})
 
 
-def is_true(message: SimulatedMessage, outcome: Outcome, row: Outbound, rough: bool) -> bool:
-    """Return whether the oracle's records agree with an outcome at its commit; ``rough``: frames may arrive twice."""
+def is_true(message: SimulatedMessage, outcome: Outcome, row: Outbound, may_double: bool) -> bool:
+    """Return whether the oracle's records agree with an outcome at its commit.
+
+    ``may_double``: frames may arrive twice.
+    """
     recorded = message.recorded_ever
     match outcome:
         case Outcome.DELIVERED:
@@ -32,7 +35,7 @@ def is_true(message: SimulatedMessage, outcome: Outcome, row: Outbound, rough: b
         case Outcome.UNKNOWN:
             return not message.is_class3 or message.source_restored or _is_given_up(message, row)
         case Outcome.DROPPED:
-            return message.save_fwd is SaveFwd.DROP and (rough or not recorded)
+            return message.save_fwd is SaveFwd.DROP and (may_double or not recorded)
 
 
 def is_correction(message: SimulatedMessage, row: Outbound) -> bool:
@@ -52,15 +55,15 @@ def was_corrected(message: SimulatedMessage, reported: str) -> bool:
     return reported_by_hub and message.outcome is Outcome.DELIVERED
 
 
-def recv_contradicts_outcome(message: SimulatedMessage, rough: bool) -> bool:
-    """Return whether a record RECV made now contradicts the outcome, without a restore that excuses this."""
+def recv_contradicts_outcome(message: SimulatedMessage, may_double: bool) -> bool:
+    """Return whether a record RECV that the receiver makes now contradicts the outcome. None does after a restore."""
     if message.outcome not in NOT_DELIVERED or message.source_restored or message.dest_restored:
         return False
-    return not (was_taken_and_refused(message) or (rough and message.outcome is Outcome.DROPPED))
+    return not (was_taken_and_refused(message) or (may_double and message.outcome is Outcome.DROPPED))
 
 
 def new_markers(unit: Unit) -> set[LK0]:
-    """Return the messages of which this unit stores a marker, unless the marker replaces a payload in this unit."""
+    """Return the messages that this unit stores as markers, except those that it has stored with a payload first."""
     replaced = {line.lk0 for line in unit.ledger if line.event is Event.VOIDED}
     return {row.lk0 for row in unit.new_outbound.values() if row.void and str(row.lk0) not in replaced}
 
@@ -96,8 +99,8 @@ def _was_returned(message: SimulatedMessage) -> bool:
 def _is_given_up(message: SimulatedMessage, row: Outbound) -> bool:
     """Whether a refusal explains that the sender gave the message up (UNKNOWN).
 
-    The refusal is one of the void marker; or one of a copy or of the cancellation while the hub did not serve the
-    target.
+    An operator of the hub refused the void marker, or a copy of a message whose target the hub no longer knew; or the
+    hub refused the marker of a cancellation because it does not know the target.
     """
     if row.reason is None:
         return False
@@ -107,9 +110,12 @@ def _is_given_up(message: SimulatedMessage, row: Outbound) -> bool:
 
 
 def _has_expired(message: SimulatedMessage, row: Outbound) -> bool:
-    """Whether the message has expired: a marker was recorded first, or the only copy was refused."""
+    """Whether the message has expired.
+
+    Class 3: a marker was recorded first, or the only copy was refused. Classes 1 and 2: not sent, or not recorded.
+    """
     if not message.expires_at or row.reason is None or row.reason[0] != Expired.code:
         return False
-    if not message.is_class3:  # as for a cancelled message
+    if not message.is_class3:  # section 19, as for a cancelled message; or the hub refused the only copy
         return message.copies_sent == 0 or not message.recorded_ever or message.source_restored
     return not _arrived(message) and (message.copies_sent == 1 or Arrival.VOID in message.recorded_ever)
