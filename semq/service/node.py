@@ -405,7 +405,7 @@ class Node(Generic[E]):
             vhosts=(*self.vhosts, *access.virtual_hosts(amqp)),
             properties={
                 "cluster_name": str(self.address),
-                "node_id": self.address.id,
+                "node_id": self.address.id,  # read by older nodes
                 **self.identity(),
                 **self.greeting(),
             },

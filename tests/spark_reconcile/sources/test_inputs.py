@@ -70,7 +70,7 @@ def change_byte(folder: Path) -> None:
     part.write_bytes(content)
 
 
-def write_no_parquet(folder: Path) -> None:
+def replace_parquet_by_text(folder: Path) -> None:
     (part,) = folder.glob("part-*.parquet")
     part.write_bytes(b"not a parquet file")
     describe_file(part)
@@ -87,7 +87,7 @@ def remove_file(folder: Path) -> None:
     part.unlink()
 
 
-def write_no_json(folder: Path) -> None:
+def break_json(folder: Path) -> None:
     (folder / "manifest.json").write_text("{")
 
 
@@ -109,18 +109,21 @@ WRONG: dict[str, tuple[str, Callable[[Path], None]]] = {
     "a truncated file": ("TRUNCATED", truncate),
     "a missing file": ("TRUNCATED", remove_file),
     "a changed byte": ("ALTERED", change_byte),
-    "more rows than the manifest describes": (
+    "a longer file than the manifest describes": (
         "ALTERED",
         lambda f: rewrite(f, lambda t: pa.concat_tables([t] * 2000), describe=False),
     ),
-    "a file that is not Parquet": ("TRUNCATED", write_no_parquet),
-    "more rows than stated": ("OTHER_ROWS", lambda f: rewrite(f, lambda t: pa.concat_tables([t, t]))),
+    "a file that is not Parquet": ("TRUNCATED", replace_parquet_by_text),
+    "more rows than stated, in a file of the stated length": (
+        "OTHER_ROWS",
+        lambda f: rewrite(f, lambda t: pa.concat_tables([t, t])),
+    ),
     "rows that do not add up": ("MANIFEST_WRONG", lambda f: set_manifest(f, rows=99)),
     "a manifest of another date": ("MANIFEST_WRONG", lambda f: set_manifest(f, business_date="2026-11-19")),
     "a window of many years": ("MANIFEST_WRONG", lambda f: set_manifest(f, window_start=0)),
     "an impossible clock": ("MANIFEST_WRONG", lambda f: set_manifest(f, clock_skew_ms=2**62)),
     "a compression that Spark does not know": ("UNKNOWN_SCHEMA", compress_by_brotli),
-    "a manifest that is not JSON": ("MANIFEST_WRONG", write_no_json),
+    "a manifest that is not JSON": ("MANIFEST_WRONG", break_json),
     "a schema version of the future": ("UNKNOWN_SCHEMA", lambda f: set_manifest(f, schema_version=2)),
     "a column of another type": (
         "UNKNOWN_SCHEMA",
@@ -181,9 +184,6 @@ def test_a_wrong_range_in_a_manifest_is_noted(office: Office, folder: Path) -> N
     assert state_and_note() == ("COMPLETE", "")
 
 
-def test_an_extract_delivered_twice_is_used_once(office: Office, folder: Path) -> None:
-    shutil.copytree(folder, folder.with_name("source=copy"))
-    found = [source for source in inputs.gather(office.extracts, [DAY]) if source.source == "1.b.1.1"]
 def test_an_extract_that_is_replaced_while_it_is_checked_is_checked_again(
     office: Office, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,6 +201,9 @@ def test_an_extract_that_is_replaced_while_it_is_checked_is_checked_again(
     assert (source.state, source.manifest) == ("COMPLETE", read_manifest((folder / "manifest.json").read_bytes()))
 
 
+def test_an_extract_delivered_twice_is_used_once(office: Office, folder: Path) -> None:
+    shutil.copytree(folder, folder.with_name("source=copy"))
+    found = [source for source in inputs.gather(office.extracts, [DAY]) if source.source == "1.b.1.1"]
     assert sorted(source.state for source in found) == ["COMPLETE", "REPEATED"]
 
 
