@@ -23,7 +23,7 @@ from semq.umx_t.locator import parse_lk0
 
 LINES_MAX = 500
 STORY_BYTES_MAX = 256 * 1024
-PRIVATE_EVENTS = frozenset({Event.OPERATOR, Event.VIOLATION, Event.MISMATCH})
+PRIVATE_EVENTS = frozenset({Event.OPERATOR, Event.VIOLATION, Event.MISMATCH, Event.INQUIRED, Event.ANSWERED})
 WITH_REASON = frozenset({Event.REJECTED})
 # Detail of the ledger line that the import at a receiver writes about a message of an older SEMQ that has arrived. The
 # import at the sender asks for the story, and learns of the arrival from this line.

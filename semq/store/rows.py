@@ -350,6 +350,8 @@ class Event(IntEnum):
     UNKNOWN = 9  #: sender: ended without knowing whether the receiver has it
     DROPPED = 10  #: sender or hub: class 1 and the target offline
     AGAIN = 11  #: sender or hub: back to SS_INIT, with the reason
+    INQUIRED = 12  #: an inquiry was sent; nodes do not write this line at present
+    ANSWERED = 13  #: the answer to an inquiry changed the row; nodes do not write this line at present
     VOIDED = 14  #: sender: cancellation or expiry requested; hub: a void marker replaced the stored copy
     RELEASED = 15  #: hub: the stored copy is no longer needed
     #: hub: can never be delivered, or an operator refused the copy; sender: the node refused a submission, or the hub

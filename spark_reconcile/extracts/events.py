@@ -8,7 +8,7 @@ from semq.store.rows import Event, Side
 
 # Notes: events that do not change a message's status. A message that has only notes gets no verdict, because a hostile
 # peer can cause many of them.
-NOTE_EVENTS = frozenset({Event.VIOLATION, Event.MISMATCH, Event.OPERATOR})
+NOTE_EVENTS = frozenset({Event.INQUIRED, Event.ANSWERED, Event.VIOLATION, Event.MISMATCH, Event.OPERATOR})
 # The events that each side may write in schema version 1; a line with another event counts as unreadable.
 EVENTS_OF: dict[Side, frozenset[Event]] = {
     Side.SENDER: frozenset(set(Event) - {Event.RELEASED, Event.RECEIVED, Event.PLATFORM_ACKED, Event.SENDER_ACKED}),

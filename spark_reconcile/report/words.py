@@ -26,6 +26,8 @@ EVENTS: dict[tuple[Side | None, Event], str] = {
     (None, Event.UNKNOWN): "reported unknown",
     (None, Event.DROPPED): "dropped: target offline",
     (None, Event.AGAIN): "to be sent again",
+    (None, Event.INQUIRED): "inquired",
+    (None, Event.ANSWERED): "answer noted",
     (None, Event.VOIDED): "cancellation or expiry requested",
     (None, Event.RELEASED): "stored copy released (Ack)",
     (None, Event.REFUSED): "refused",

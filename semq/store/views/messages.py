@@ -352,6 +352,8 @@ WORDS: dict[Event, str] = {
     Event.UNKNOWN: "its outcome cannot be known",
     Event.DROPPED: "discarded, the target is offline",
     Event.AGAIN: "to be sent again",
+    Event.INQUIRED: "inquiry sent",
+    Event.ANSWERED: "inquiry answered",
     Event.VOIDED: "cancellation requested",
     Event.RELEASED: "the hub's copy is no longer needed",
     Event.REFUSED: "refused",

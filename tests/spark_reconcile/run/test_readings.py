@@ -63,7 +63,7 @@ def test_a_store_of_the_hub_exists_if_two_nodes_name_copies_there(tmp_path: Path
     [
         ([(Event.FORWARDED, "1.b")], {"1.y"}),
         ([(Event.FORWARDED, "1.b"), (Event.SENT, "1.y")], set()),
-        ([(Event.FORWARDED, "1.b"), (Event.OPERATOR, "1.y")], {"1.y"}),  # a note
+        ([(Event.FORWARDED, "1.b"), (Event.ANSWERED, "1.y")], {"1.y"}),  # a note
         ([(Event.FORWARDED, "1.b"), (Event.SENT, None)], set()),  # a line that may be about any node
         ([(Event.FORWARDED, "1.b"), (Event.SENT, "")], set()),
         ([], set()),

@@ -24,7 +24,7 @@ def absent(office: Office) -> list[str]:
         ("1.a", "1.gone", f"{SENT} H:REFUSED@24 S:REJECTED@46", []),
         ("1.a", "1.gone", f"{SENT} H:DROPPED@24 S:DROPPED@46", []),
         ("1.a", "1.gone", "S:REFUSED@0", []),
-        ("1.a", "1.gone", "S:OPERATOR@0", []),
+        ("1.a", "1.gone", "S:INQUIRED@0", []),
         ("1.gone", "1.a", STORE_COURSE, ["1.gone.1.1"]),
         ("1.gone", "1.a", "R:RECEIVED@0", ["1.gone.1.1"]),
     ],
