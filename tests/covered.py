@@ -161,7 +161,6 @@ spark_reconcile.report.summary         spark_reconcile/report/test_page.py
 spark_reconcile.run.stages             spark_reconcile/run/test_job.py
 semq.cli.node.audit                    cli/test_output_of_commands.py
 semq.cli.web                           web/test_process.py
-semq.app.pull                          web/api/test_inbox.py
 semq.cli.node.tokens                   web/pages/test_token_pages.py
 semq.service.operations.tokens         web/pages/test_token_pages.py
 semq.access_rights                     web/api/test_authentication.py

@@ -23,13 +23,15 @@ class PulledDocuments:
 
     async def note_settled(self) -> None:
         """Note that one more document is settled; return when the node knows it. Raises NodeUnreachable."""
-        self._unsettled -= 1
         try:
             await self._channel.qos(1)  # the reply shows that the node has read everything sent before
-            if self._unsettled <= 0:
-                self._channel.close()
         except (LinkLost, AmqpError) as error:
             raise NodeUnreachable("The connection was lost while a document was settled.") from error
+        finally:
+            # Not before the reply: closing the channel fails the calls of documents that are settled meanwhile.
+            self._unsettled -= 1
+            if self._unsettled <= 0:
+                self._channel.close()
 
 
 async def pull(link: NodeConnection, queue: str, at_most: int, wait_s: float, patience_s: float) -> PulledDocuments:
