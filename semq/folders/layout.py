@@ -7,8 +7,9 @@ reader of the file finds it.
 import json
 import os
 import re
+import threading
 from collections.abc import Container, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from itertools import chain, count, islice
 from pathlib import Path
@@ -58,6 +59,8 @@ class Layout:
         self.root = root
         self.domain = domain  #: the domain in the AppKeys of sent documents
         self.out, self.sent, self.failed, self.arrived = (root / name for name in ("out", "sent", "failed", "in"))
+        self._choice = threading.Lock()
+        self._being_moved: set[Path] = set()  #: old and new paths of files that threads are moving
 
     def make(self) -> None:
         for folder in (self.out, self.sent, self.failed, self.arrived):
@@ -98,22 +101,39 @@ class Layout:
         """Move a file to another folder of this root, under the same relative path; write a note beside it.
 
         Return the new path, with ``name`` or a number if another file has the path. If the file is not ``expected``,
-        move it back and return None. Raises OSError.
+        move it back and return None. The note that it had in ``sent`` or ``failed`` is removed. Raises OSError.
         """
         relative_path = Path(*path.relative_to(self.root).parts[1:])
-        destination = free_path(folder / with_room_for_note(relative_path), name)
-        write_note(destination, note)
+        with self._reserved(path, folder / with_room_for_note(relative_path), name) as destination:
+            write_note(destination, note)
+            try:
+                path.replace(destination)
+            except OSError:
+                note_of(destination).unlink(missing_ok=True)
+                raise
+            if expected is not None and not expected.is_unchanged(destination.lstat(), moved=True):
+                note_of(destination).unlink(missing_ok=True)
+                destination.rename(free_path(path))
+                return None
+            sync_folder(destination.parent)
+            if not path.is_relative_to(self.out):
+                note_of(path).unlink(missing_ok=True)
+            return destination
+
+    @contextmanager
+    def _reserved(self, path: Path, wanted: Path, name: str) -> Iterator[Path]:
+        """Choose the destination of a file. No other thread gets it, or the old path, while this one moves the file.
+
+        A file at the destination would be overwritten, and the note of a file at the old path removed.
+        """
+        with self._choice:
+            destination = free_path(wanted, name, self._being_moved)
+            self._being_moved |= {path, destination}
         try:
-            path.replace(destination)
-        except OSError:
-            note_of(destination).unlink(missing_ok=True)
-            raise
-        if expected is not None and not expected.is_unchanged(destination.lstat(), moved=True):
-            note_of(destination).unlink(missing_ok=True)
-            destination.rename(free_path(path))
-            return None
-        sync_folder(destination.parent)
-        return destination
+            yield destination
+        finally:
+            with self._choice:
+                self._being_moved -= {path, destination}
 
 
 def _files(folder: Path, without: Container[str] = (), depth: int = 1) -> Iterator[Offered]:
@@ -162,11 +182,12 @@ def marked(path: Path, mark: str) -> Path:
     return path.with_name(f"{path.stem}~{mark}{path.suffix}")
 
 
-def free_path(path: Path, mark: str = "") -> Path:
-    """Return a path that no file has: the path, the path with the mark, or a numbered path."""
+def free_path(path: Path, mark: str = "", without: Container[Path] = ()) -> Path:
+    """Return a path that no file has: the path, the path with the mark, or a numbered path; none of ``without``."""
     preferred = [path, marked(path, mark)] if mark else [path]
     numbered = (marked(path, f"{mark}~{number}" if mark else str(number)) for number in count(2))
-    return next(candidate for candidate in chain(preferred, numbered) if not os.path.lexists(candidate))
+    candidates = (candidate for candidate in chain(preferred, numbered) if candidate not in without)
+    return next(candidate for candidate in candidates if not os.path.lexists(candidate))
 
 
 def note_of(path: Path) -> Path:

@@ -15,7 +15,7 @@ from typing import Any
 import structlog
 
 from semq.app import Client, DocumentEvent
-from semq.folders.layout import Layout, marked, note_of, read_note, with_room_for_note, write_note
+from semq.folders.layout import Layout, marked, read_note, with_room_for_note, write_note
 from semq.moments import utc_text
 from semq.service.companion.sections import QUEUE_EXPIRES_S
 from semq.umx_t.address import parse_address
@@ -125,7 +125,6 @@ def _note_outcome(layout: Layout, path: Path, event: DocumentEvent) -> None:
     else:
         lk0 = str(note["lk0"])
         destination = layout.move(path, folder, note, short_name(lk0))
-        note_of(path).unlink(missing_ok=True)
         log.warning("file_moved", file=str(destination), document=lk0, outcome=note["outcome"], reason=note["reason"])
 
 

@@ -1,12 +1,16 @@
 """Names and paths in the folders of a root."""
 
 import os
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import semq.folders.layout
 from semq.folders.errors import BadPlace
 from semq.folders.layout import NAME_BYTES_MAX, NOTE, Layout, file_name_for, free_path, marked, read_note, write_note
 from semq.umx_t.app_key import AppKey
@@ -69,6 +73,46 @@ def test_a_moved_file_gets_a_name_that_no_other_file_has(layout: Layout) -> None
     folder = layout.sent / "56001" / "order"
     assert [(folder / name).read_bytes() for name in names] == [b"0", b"1", b"2"]
     assert [read_note(folder / name)["lk0"] for name in names] == ["0", "1", "2"]
+
+
+def at_first_call(monkeypatch: pytest.MonkeyPatch, name: str, action: Callable[[], object]) -> None:
+    """Let another thread act, as it were, when a function of the layout is called for the first time."""
+    original, calls = getattr(semq.folders.layout, name), count()
+
+    def after_action(*arguments: Any) -> None:
+        if not next(calls):
+            action()
+        original(*arguments)
+
+    monkeypatch.setattr(semq.folders.layout, name, after_action)
+
+
+def test_files_of_one_name_that_are_moved_at_the_same_time_do_not_replace_each_other(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent, refused = put(layout, "56001", "a.xml", body=b"sent"), put(layout, "56001", "b.xml", body=b"refused")
+    not_delivered = layout.move(sent, layout.sent, {"lk0": "1"})
+    assert not_delivered is not None
+    refused = refused.rename(sent)
+    at_first_call(monkeypatch, "write_note", lambda: layout.move(refused, layout.failed, {"code": "SEMQ-1"}))
+    layout.move(not_delivered, layout.failed, {"lk0": "1", "outcome": "REJECTED"}, "1-AAAA")
+    folder = layout.failed / "56001"
+    assert [(folder / name).read_bytes() for name in ("a.xml", "a~2.xml")] == [b"sent", b"refused"]
+    assert [list(read_note(folder / name)) for name in ("a.xml", "a~2.xml")] == [["lk0", "outcome"], ["code"]]
+
+
+def test_a_file_that_leaves_a_folder_does_not_take_the_note_of_the_next_file_of_its_name(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = layout.move(put(layout, "56001", "a.xml", body=b"first"), layout.sent, {"lk0": "1"}, "1-AAAA")
+    assert first is not None
+    second = put(layout, "56001", "a.xml", body=b"second")
+    at_first_call(monkeypatch, "sync_folder", lambda: layout.move(second, layout.sent, {"lk0": "2"}, "1-BBBB"))
+    layout.move(first, layout.failed, {"lk0": "1", "outcome": "REJECTED"}, "1-AAAA")
+    [moved] = layout.sent.rglob("*.xml")
+    assert moved.read_bytes() == b"second"
+    assert read_note(moved) == {"lk0": "2"}
+    assert not read_note(first)
 
 
 def test_an_unreadable_note_counts_as_empty(layout: Layout) -> None:
