@@ -26,7 +26,7 @@ from semq.service.links.allowance import RateAllowance
 from semq.store import identities
 from semq.store.files import write_safely
 from semq.store.identities import IssuedCertificate, NodeStore, Ticket
-from semq.umx_t.address import Address, parse_address
+from semq.umx_t.address import Address, NodeType, parse_address
 
 log = structlog.get_logger("semq.registry")
 RENEWALS_MAX = 20
@@ -152,9 +152,12 @@ class Registry:
             raise TooManyRenewals(node=str(current.node))
         names = tuple(name for name in current.host_names if name not in LOCAL_NAMES)
         issued = self._sign(current.node, request, names)
-        if not await self._execute(identities.add_certificate, _row(issued, self._clock.wall())):
-            log.error("revoked_key", node=str(current.node), key_id=issued.key_id)
-            raise KeyRevoked(node=str(current.node), key_id=issued.key_id)
+        row = _row(issued, self._clock.wall())
+        if not await self._execute(identities.add_certificate, row, current.serial_text):
+            if await self._execute(identities.is_revoked_key, issued.key_id):
+                log.error("revoked_key", node=str(current.node), key_id=issued.key_id)
+                raise KeyRevoked(node=str(current.node), key_id=issued.key_id)
+            raise Revoked(node=str(current.node), serial=current.serial_text)
         log.info("certificate_renewed", node=str(current.node), serial=issued.serial_text, before=current.serial_text)
         return issued.pem
 
@@ -167,18 +170,15 @@ class Registry:
 
     async def revoke(self, which: str, why: str) -> list[IssuedCertificate]:
         """Revoke one certificate by serial number, or all of a node. Raises NoSuchCertificate."""
-        serials = [
-            issued.serial
-            for issued in await self.certificates()
-            if which in (issued.serial, issued.node, issued.node.partition(".")[2])
-        ]
+        names = (which, f"{NodeType.LOCAL:d}.{which}")
+        serials, revoked = await self._execute(identities.revoke, names, self._clock.wall(), why)
         if not serials:
             raise NoSuchCertificate(which=which[:80])
-        revoked: list[IssuedCertificate] = await self._execute(identities.revoke, serials, self._clock.wall(), why)
-        self.revoked.update(serials)
+        self.revoked |= serials
         for certificate in revoked:
             log.warning("certificate_revoked", node=certificate.node, serial=certificate.serial, why=why)
-        return revoked
+        issued: list[IssuedCertificate] = revoked
+        return issued
 
     async def certificates(self, node: Address | None = None) -> list[IssuedCertificate]:
         """Return the issued certificates of a node (None: of all nodes), newest first."""

@@ -3,12 +3,12 @@
 Functions for ``PostgresStore.execute``. Each change is a transaction of its own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Row, exists, func, select, update
+from sqlalchemy import ColumnElement, Connection, Row, exists, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from semq.store.rows import RetiredStore
@@ -30,6 +30,13 @@ class IssuedCertificate:
     not_after: datetime
     revoked_at: datetime | None = None
     why: str = ""
+
+
+class Revocation(NamedTuple):
+    """The result of ``revoke``."""
+
+    serials: set[str]  #: serial numbers of all certificates that were meant
+    revoked: list[IssuedCertificate]  #: those that were not revoked before
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,26 +86,43 @@ def _is_revoked(key_id: str) -> ColumnElement[bool]:
     return exists().where(CERTIFICATE.key_id == key_id, CERTIFICATE.revoked_at.is_not(None))
 
 
-def add_certificate(connection: Connection, issued: IssuedCertificate) -> bool:
-    """Add a certificate that was signed without a token. Return False instead if its key was revoked."""
+def add_certificate(connection: Connection, issued: IssuedCertificate, presented: str) -> bool:
+    """Add a certificate for the owner of the certificate with the serial number ``presented``.
+
+    Return False instead if that certificate or the key of the new one was revoked.
+    """
     with connection.begin():
-        if is_revoked_key(connection, issued.key_id):
+        _hold_off_revocations(connection)
+        # FOR SHARE waits for a revocation by SQL that is in progress.
+        own = select(CERTIFICATE.revoked_at).where(CERTIFICATE.serial == presented).with_for_update(read=True)
+        if connection.scalar(own) is not None or is_revoked_key(connection, issued.key_id):
             return False
         connection.execute(insert(node_certificate).values(**_values(issued)).on_conflict_do_nothing())
     return True
 
 
-def revoke(connection: Connection, serials: Sequence[str], at: datetime, why: str) -> list[IssuedCertificate]:
-    """Revoke certificates permanently. Return those that were not revoked before."""
+def _hold_off_revocations(connection: Connection) -> None:
+    """Wait for the end of any ``revoke``, and let others wait for the end of this transaction.
+
+    So a new certificate is refused because of a revocation, or is revoked by it, also at the same moment.
+    """
+    connection.execute(text("LOCK TABLE node_certificate IN ROW EXCLUSIVE MODE"))
+
+
+def revoke(connection: Connection, which: Collection[str], at: datetime, why: str) -> Revocation:
+    """Revoke certificates permanently. ``which``: serial numbers and nodes."""
+    meant = or_(CERTIFICATE.serial.in_(which), CERTIFICATE.node.in_(which))
     with connection.begin():
+        connection.execute(text("LOCK TABLE node_certificate IN SHARE ROW EXCLUSIVE MODE"))  # no certificate is added
+        serials = set(connection.execute(select(CERTIFICATE.serial).where(meant)).scalars())
         rows = connection.execute(
             update(node_certificate)
-            .where(CERTIFICATE.serial.in_(serials), CERTIFICATE.revoked_at.is_(None))
+            .where(meant, CERTIFICATE.revoked_at.is_(None))
             .values(revoked_at=at, why=why)
             .returning(node_certificate)
         )
         connection.execute(select(func.pg_notify(REVOKED, "")))
-        return [_issued(row) for row in rows]
+        return Revocation(serials, [_issued(row) for row in rows])
 
 
 def revoked_serials(connection: Connection, since: datetime) -> set[str]:
@@ -138,6 +162,7 @@ def use_token(
     None: the token is unknown, has expired, or was used for another key; or the key was revoked.
     """
     with connection.begin():
+        _hold_off_revocations(connection)
         used = connection.execute(
             update(node_token)
             .where(TOKEN.hash == hash_, TOKEN.used_at.is_(None), TOKEN.expires_at > at, ~_is_revoked(issued.key_id))

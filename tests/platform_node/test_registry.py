@@ -1,4 +1,4 @@
-"""The limit on renewals of certificates."""
+"""The registry of the hub: limits on renewals, revocations."""
 
 from datetime import UTC, datetime
 
@@ -8,7 +8,8 @@ from platform_node.errors import TooManyRenewals
 from platform_node.registry import RENEWALS_MAX, Registry, renewals
 from semq.clock import SystemClock
 from semq.pki.authority import new_request
-from semq.pki.certificate import NodeCertificate
+from semq.pki.certificate import NodeCertificate, read_certificate
+from semq.pki.errors import KeyRevoked, Revoked
 from semq.pki.keys import new_key
 from semq.umx_t.address import Address
 from tests.service.inprocess import InProcess
@@ -27,6 +28,24 @@ async def test_a_node_gets_a_limited_number_of_certificates(inprocess: InProcess
     assert len(await registry.certificates(node)) == RENEWALS_MAX
     other_certificate = registry.authority.issue(key.public_key(), Address(1, "56001"), datetime.now(UTC), 1.0)
     await registry.renew(other_certificate, new_request(key, other_certificate.node))
+
+
+async def test_a_certificate_that_was_revoked_at_another_instance_is_not_renewed(inprocess: InProcess) -> None:
+    """The other instance has not read the revocation yet."""
+    hub = await inprocess.secure_hub()
+    other = Registry(hub.control, SystemClock(), hub.settings, hub.registry.authority)
+    await other.open()
+    node, key = Address(1, "10008"), new_key()
+    token, _ = await other.new_token(node, (), 1.0)
+    stolen = read_certificate(await other.enrol(node, token, new_request(key, node)))
+    assert [issued.serial for issued in await hub.registry.revoke("10008", "stolen")] == [stolen.serial_text]
+    other.check(stolen)
+    with pytest.raises(Revoked):
+        await other.renew(stolen, new_request(new_key(), node))
+    with pytest.raises(KeyRevoked):
+        await other.renew(stolen, new_request(key, node))
+    assert [issued.serial for issued in await other.certificates(node)] == [stolen.serial_text]
+    assert await hub.registry.revoke("1.10008", "again") == []
 
 
 @pytest.mark.parametrize(("days", "wait_s"), [(90.0, 180.0), (0.001, 4.32)])

@@ -5,12 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import psycopg
 import pytest
 from sqlalchemy import Connection
 
 from semq.store import identities
 from semq.store.identities import IssuedCertificate, NodeStore, Ticket
 from semq.store.postgres.migration import engine_of
+from tests.waiting import until_sync
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -25,16 +27,58 @@ def connection(database: str) -> Iterator[Connection]:
 
 
 def test_a_certificate_is_found_and_revoked_once(connection: Connection) -> None:
-    identities.add_certificate(connection, CERTIFICATE)
-    identities.add_certificate(connection, replace(CERTIFICATE, serial="a2", node="1.56001", issued_at=NOW + HOUR))
+    assert identities.add_certificate(connection, CERTIFICATE, "a0")
+    other = replace(CERTIFICATE, serial="a2", node="1.56001", issued_at=NOW + HOUR)
+    assert identities.add_certificate(connection, other, "a0")
     assert [certificate.serial for certificate in identities.certificates(connection)] == ["a2", "a1"]
     assert identities.certificates(connection, "1.10008") == [CERTIFICATE]
     connection.rollback()
-    (revoked,) = identities.revoke(connection, ["a1", "zz"], NOW + HOUR, "key lost")
-    assert revoked == replace(CERTIFICATE, revoked_at=NOW + HOUR, why="key lost")
-    assert identities.revoke(connection, ["a1"], NOW + 2 * HOUR, "again") == []
+    revoked = replace(CERTIFICATE, revoked_at=NOW + HOUR, why="key lost")
+    assert identities.revoke(connection, ["a1", "zz"], NOW + HOUR, "key lost") == ({"a1"}, [revoked])
+    assert identities.revoke(connection, ["a1"], NOW + 2 * HOUR, "again") == ({"a1"}, [])
+    assert identities.revoke(connection, ["zz"], NOW, "") == (set(), [])
     assert identities.revoked_serials(connection, NOW) == {"a1"}
     assert identities.revoked_serials(connection, CERTIFICATE.not_after + HOUR) == set()
+
+
+@pytest.mark.parametrize(
+    "lock", ["LOCK TABLE node_certificate IN SHARE ROW EXCLUSIVE MODE", ""], ids=["revoke", "by SQL"]
+)
+def test_a_certificate_whose_revocation_is_in_progress_has_no_successor(
+    connection: Connection, database: str, lock: str
+) -> None:
+    identities.add_certificate(connection, CERTIFICATE, "a0")
+    successor = replace(CERTIFICATE, serial="a2", key_id="k2")
+    with psycopg.connect(database) as revoking, ThreadPoolExecutor() as pool:
+        if lock:
+            revoking.execute(lock)
+        revoking.execute("UPDATE node_certificate SET revoked_at = now() WHERE node = '1.10008'")
+        adding = pool.submit(identities.add_certificate, connection, successor, "a1")
+        until_waiting(database)
+        revoking.commit()
+        assert not adding.result()
+    assert [certificate.serial for certificate in identities.certificates(connection)] == ["a1"]
+
+
+def test_the_revocation_of_a_node_includes_a_certificate_that_is_being_added(
+    connection: Connection, database: str
+) -> None:
+    identities.add_certificate(connection, CERTIFICATE, "a0")
+    with psycopg.connect(database) as adding, ThreadPoolExecutor() as pool:
+        columns = "node, key_id, der, issued_at, not_after"
+        adding.execute(f"INSERT INTO node_certificate (serial, {columns}) SELECT 'a2', {columns} FROM node_certificate")
+        revoking = pool.submit(identities.revoke, connection, ["1.10008"], NOW, "stolen")
+        until_waiting(database)
+        adding.commit()
+        assert revoking.result().serials == {"a1", "a2"}
+    assert identities.latest_ends(connection) == {}
+
+
+def until_waiting(database: str) -> None:
+    """Wait until a session waits for a lock."""
+    with psycopg.connect(database, autocommit=True) as watching:
+        waiting = "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted"
+        until_sync(lambda: (watching.execute(waiting).fetchone() or [False])[0])
 
 
 def test_a_token_serves_one_key(connection: Connection) -> None:
