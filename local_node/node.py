@@ -136,6 +136,7 @@ class LocalNode(Node[LocalEngine]):
         engine = LocalEngine(
             self.own_store, recovered, self.store, self.clock, self.engine_settings(), self.inboxes, self.events,
             self.sealing or InClear(), self.clockwork.on_mail, self.spans, self._configured_partners(),
+            find_pieces=self.assembly.find_pieces,
         )  # fmt: skip
         engine.acceptance.report_scheduled(self.schedule.note_scheduled)
         if self.engine_starts > 1:

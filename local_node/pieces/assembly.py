@@ -15,8 +15,8 @@ from semq.broker.queues.bodies import LargeBody
 from semq.engine.errors import PiecesMissing
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Delivery
+from semq.engine.receiver.pieces import PiecesFound, pieces_in_order
 from semq.errors import SemqError, Unavailable
-from semq.service.large_documents import ordered
 from semq.store.broker.operations import ReadDone
 from semq.store.postgres.store import PostgresStore
 from semq.store.views import pieces as views
@@ -72,6 +72,22 @@ class Assembly:
         #: given back
         self._pieces: dict[int, list[int]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._search = asyncio.Lock()  #: one search for a manifest at a time: a sender may have many pieces here
+
+    def find_pieces(self, source: str, document: str, found: PiecesFound) -> None:
+        """Search for the pieces of a document (``FindPieces``)."""
+        task = asyncio.get_running_loop().create_task(self._find(self._engine(), source, document, found))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _find(self, engine: LocalEngine, source: str, document: str, found: PiecesFound) -> None:
+        async with self._search:
+            try:
+                arrived = await self._store().execute(views.pieces_of, source, document)
+            except Unavailable:
+                return
+        if self._engine() is engine:
+            found(arrived)
 
     @staticmethod
     def is_needed(delivery: Delivery) -> bool:
@@ -119,7 +135,7 @@ class Assembly:
         manifest = read_manifest(bytes(delivery.payload))
         document, source = envelope.attributes.pieces, str(envelope.lk0.node)
         pieces = await self._store().execute(views.pieces_of, source, document)
-        rows = await asyncio.to_thread(ordered, pieces, document, manifest)
+        rows = await asyncio.to_thread(pieces_in_order, pieces, document, manifest)
         self._pieces[delivery.bref] = [piece.bref for piece in pieces]
         return JoinedDelivery(
             bref=delivery.bref,

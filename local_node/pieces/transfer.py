@@ -148,7 +148,8 @@ class Transfers:
             lk0 = str(event.lk0)
             if self._early is not None:
                 self._early.add(lk0)
-            if (name := self._names.pop(lk0, None)) is not None:
+            name = self._names.pop(lk0, "")
+            if self._under_way.get(name) == lk0:  # a second message may have the same name
                 del self._under_way[name]
             ended = self._awaited.pop(lk0, None)
             if ended is not None and not ended.done():

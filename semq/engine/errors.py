@@ -265,13 +265,10 @@ class InPieces(BadInput):
 
 
 class PiecesMissing(BadInput):
-    """Not all pieces of the document are here, so no application can get it; it is parked."""
+    """Not all pieces of the document are at its receiver, so no application can get it."""
 
     code = "SEMQ-1232"
-    remedy = (
-        "Ask the sender to send the document again. If its pieces arrive later, `semq failed requeue` gives the"
-        " document to the application."
-    )
+    remedy = "The sender has to submit the document again; `semq failed remove` removes a parked one at the receiver."
 
 
 class StoreStatementUnreadable(ProtocolViolation):

@@ -20,6 +20,7 @@ from semq.engine.ports import CertificateNews, Events, Inbox, Link, PacketProof,
 from semq.engine.receiver.answers import ApplicationAnswers
 from semq.engine.receiver.completion import Completions
 from semq.engine.receiver.handover import Handover
+from semq.engine.receiver.pieces import FindPieces
 from semq.engine.receiver.reacks import ReAcks
 from semq.engine.receiver.recording import Receiver
 from semq.engine.secrecy.testimony import PlacedRecords, check_packet, records_of, split_records
@@ -59,6 +60,8 @@ class LocalEngine:
         on_mail: Callable[[], None],
         spans: DocumentSpans | None = None,
         partners: Partners | None = None,
+        *,
+        find_pieces: FindPieces,
     ) -> None:
         """``partners``: the configured partners of a node without a hub; None: the hub names the partners."""
         core = self.core = Core(own_store.node, own_store, recovered, store, clock, settings, events, on_mail, spans)
@@ -78,7 +81,7 @@ class LocalEngine:
         self.answers = ApplicationAnswers(core, self.handover)
         self.completions = Completions(core, self.answers)
         self.owed_acks = PendingAsker(core, self.handover, self.uplink)
-        self.receiver = Receiver(core, secrecy, self.uplink, self.handover, self.owed_acks.recorded)
+        self.receiver = Receiver(core, secrecy, self.uplink, self.handover, self.owed_acks.recorded, find_pieces)
         self.reacks = ReAcks(core, self.uplink, self.handover)
         self.acts = MessageActs(core, self.rows, recovered.unsettled > 0)
         self.direct = DirectSessions(

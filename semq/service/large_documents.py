@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from semq.engine.errors import InPieces, PayloadGone, PiecesMissing
+from semq.engine.receiver.pieces import pieces_in_order
 from semq.engine.stored_envelopes import decode_envelope
 from semq.errors import SemqError
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Stored
 from semq.store.views import pieces as views
 from semq.umx_t.locator import parse_lk0
-from semq.umx_t.pieces import MANIFEST_MAX, PiecesManifest, digest_of, read_manifest
+from semq.umx_t.pieces import MANIFEST_MAX, PiecesManifest, read_manifest
 from semq.umx_t.status import Direction
 
 ANSWER_BYTES_MAX = 8 << 20  # bytes of a body in one answer
@@ -117,7 +118,8 @@ class LargeBodies:
         bref = int(row["id"])
         if self._last is None or (self._last.bref, self._last.manifest) != (bref, manifest):
             arrived = await self.store.execute(views.pieces_of, str(parse_lk0(row["lk0"]).node), document)
-            self._last = _LastRead(bref, manifest, await asyncio.to_thread(ordered, arrived, document, manifest))
+            piece_brefs = await asyncio.to_thread(pieces_in_order, arrived, document, manifest)
+            self._last = _LastRead(bref, manifest, piece_brefs)
         return self._last.piece_brefs
 
     async def _piece(self, bref: int) -> bytes:
@@ -146,20 +148,3 @@ class _NamedManifest(NamedTuple):
 def _is_of_manifest(pieces: str) -> bool:
     """Whether a value of ``@Pieces`` is that of a manifest (DOCUMENT), not of a piece (DOCUMENT/NUMBER)."""
     return bool(pieces) and "/" not in pieces
-
-
-def ordered(arrived: Sequence[views.ArrivedPiece], document: str, manifest: PiecesManifest) -> list[int]:
-    """Return the row numbers of a document's pieces in order.
-
-    Raises PiecesMissing unless ``arrived`` has all the pieces that the manifest states.
-    """
-    by_number: dict[int, views.ArrivedPiece] = {}
-    for piece in arrived:
-        if piece.number < manifest.count and piece.size == manifest.size_of(piece.number):
-            by_number.setdefault(piece.number, piece)
-    if len(by_number) < manifest.count:
-        raise PiecesMissing(document=document, pieces=manifest.count, found=len(by_number))
-    pieces = [by_number[number] for number in range(manifest.count)]
-    if digest_of(piece.digest for piece in pieces) != manifest.pieces:
-        raise PiecesMissing("The pieces are not those that the manifest describes.", document=document)
-    return [piece.bref for piece in pieces]

@@ -126,6 +126,15 @@ class StoredPiece(NamedTuple):
     size: int
 
 
+class ArrivedPiece(NamedTuple):
+    """A piece of one document, recorded by this node."""
+
+    bref: int
+    number: int
+    size: int
+    digest: bytes
+
+
 @dataclass(slots=True)
 class Pending:
     """A row of tb_0030: a received message, kept until it is removable."""

@@ -79,7 +79,7 @@ def unpack(
     """
     try:
         p = _decode(packed)
-    except (msgspec.MsgspecError, TypeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError) as error:
         raise BadEnvelope("The field @Envelope cannot be read.", fault=shortened(str(error), 200)) from error
     texts = f"{p.sender}{p.order_key}{p.session_key}{p.alg}{p.key_id}{p.origin}{p.signature}"
     if not texts.isprintable() or len(p.digest) not in DIGEST_SIZES:

@@ -83,7 +83,7 @@ def read_manifest(payload: bytes) -> PiecesManifest:
     """Read the payload of a manifest. Raises BadManifest."""
     try:
         manifest = msgspec.json.decode(payload, type=PiecesManifest)
-    except msgspec.MsgspecError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadManifest(fault=str(error)[:200]) from error
     if manifest.count > PIECES_MAX:
         raise BadManifest("The manifest names too many pieces.", count=manifest.count)

@@ -102,7 +102,13 @@ def test_impossible_values_of_a_peer_are_refused(changes: dict[str, Any]) -> Non
         read(altered(**changes))
 
 
-@pytest.mark.parametrize("packed", [b"", b"\xc1", b"\x80", "text", 5, [1], pack(PLAIN)[:-1], pack(PLAIN) + b"x"])
+@pytest.mark.parametrize(
+    "packed",
+    [
+        b"", b"\xc1", b"\x80", "text", 5, [1], pack(PLAIN)[:-1], pack(PLAIN) + b"x", b"\x91" * 100_000,
+        pack(PLAIN).replace(PLAIN.ident.encode(), b"\xff" * len(PLAIN.ident)),
+    ],
+)  # fmt: skip
 def test_an_invalid_packed_envelope_is_refused(packed: Any) -> None:
     with pytest.raises(BadEnvelope):
         read(packed)

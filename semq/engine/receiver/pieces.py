@@ -1,19 +1,24 @@
 """Bounds of documents in pieces at the receiver's node (PROTOCOL.md section 24).
 
 The bytes of stored pieces are bounded for each source, because pieces wait for a manifest that may never come. An empty
-piece is the notice that its sender has given up the document (``local_node.pieces.remains``).
+piece is the notice that its sender has given up the document (``local_node.pieces.remains``). A manifest is refused if
+its pieces are not here, so that its sender does not take the document for delivered.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from semq.engine.errors import DocumentTooLarge, PiecesQuotaReached
+from semq.engine.errors import DocumentTooLarge, PiecesMissing, PiecesQuotaReached
 from semq.engine.settings import EngineSettings
-from semq.store.rows import Pending, StoredPiece
+from semq.store.rows import ArrivedPiece, Pending, StoredPiece
 from semq.umx_t.envelope import Envelope
-from semq.umx_t.pieces import PIECES_USER, parse_piece_name, read_manifest
+from semq.umx_t.pieces import PIECES_USER, PiecesManifest, digest_of, parse_piece_name, read_manifest
 from semq.umx_t.status import Arrival
 
+PiecesFound = Callable[[Sequence[ArrivedPiece]], None]
+# Search for the pieces of a document: its source node, its name, and what is called with its pieces. Nothing is called
+# if the store is away or the engine has ended: then the manifest arrives again.
+FindPieces = Callable[[str, str, PiecesFound], None]
 COUNTED_MIN = 64 * 1024  # each piece counts at least so many bytes, which bounds the number of tiny pieces
 
 
@@ -76,20 +81,49 @@ def is_stored_piece(row: Pending) -> bool:
     return row.target.user == PIECES_USER and row.status is Arrival.RECV
 
 
+def is_manifest(envelope: Envelope) -> bool:
+    """Whether a message is the manifest of a document in pieces."""
+    return bool(envelope.attributes.pieces) and envelope.target.user != PIECES_USER
+
+
 def check_piece(envelope: Envelope, payload: bytes, stored: int, settings: EngineSettings) -> None:
-    """Check a piece or a manifest against the bounds. ``stored``: bytes counted for its source. Raises SemqError."""
-    if envelope.target.user == PIECES_USER and not payload:
+    """Check a piece against the bounds. ``stored``: bytes counted for its source. Raises SemqError."""
+    if not payload:
         return  # a notice must not be refused for the quota that it frees
-    if envelope.target.user == PIECES_USER:
-        number = parse_piece_name(envelope.attributes.pieces).number
-        size, counted = number * len(payload) + len(payload), counted_size(len(payload))
-        if stored + counted > settings.quota_piece_bytes_per_partner:
-            raise PiecesQuotaReached(stored=stored, quota=settings.quota_piece_bytes_per_partner)
-    elif envelope.attributes.pieces:
-        size = read_manifest(payload).size
-    else:
-        return
+    number, counted = parse_piece_name(envelope.attributes.pieces).number, counted_size(len(payload))
+    if stored + counted > settings.quota_piece_bytes_per_partner:
+        raise PiecesQuotaReached(stored=stored, quota=settings.quota_piece_bytes_per_partner)
+    _check_size(number * len(payload) + len(payload), settings)
+
+
+def check_manifest(
+    envelope: Envelope, payload: bytes, arrived: Sequence[ArrivedPiece], settings: EngineSettings
+) -> None:
+    """Check a manifest against the bounds, and that all its pieces are among those that arrived. Raises SemqError."""
+    manifest = read_manifest(payload)
+    _check_size(manifest.size, settings)
+    pieces_in_order(arrived, envelope.attributes.pieces, manifest)
+
+
+def _check_size(size: int, settings: EngineSettings) -> None:
     if size > settings.max_large_document_bytes:
         raise DocumentTooLarge(size=size, allowed=settings.max_large_document_bytes).with_remedy(
             "Split or compress it, or ask the receiver to raise protocol.max_large_document_bytes."
         )
+
+
+def pieces_in_order(arrived: Sequence[ArrivedPiece], document: str, manifest: PiecesManifest) -> list[int]:
+    """Return the row numbers of a document's pieces in order.
+
+    Raises PiecesMissing unless ``arrived`` has all the pieces that the manifest states.
+    """
+    by_number: dict[int, ArrivedPiece] = {}
+    for piece in arrived:
+        if piece.number < manifest.count and piece.size == manifest.size_of(piece.number):
+            by_number.setdefault(piece.number, piece)
+    if len(by_number) < manifest.count:
+        raise PiecesMissing(document=document, pieces=manifest.count, found=len(by_number))
+    pieces = [by_number[number] for number in range(manifest.count)]
+    if digest_of(piece.digest for piece in pieces) != manifest.pieces:
+        raise PiecesMissing("The pieces are not those that the manifest describes.", document=document)
+    return [piece.bref for piece in pieces]

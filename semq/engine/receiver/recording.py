@@ -5,6 +5,7 @@ acknowledgements.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -16,7 +17,14 @@ from semq.engine.ports import OpenedPayload, Secrecy
 from semq.engine.receiver import ledger
 from semq.engine.receiver.delivery import AfterDelivery, apply_event, status_without_delivery
 from semq.engine.receiver.handover import Handover
-from semq.engine.receiver.pieces import check_piece, counted_size, is_stored_piece
+from semq.engine.receiver.pieces import (
+    FindPieces,
+    check_manifest,
+    check_piece,
+    counted_size,
+    is_manifest,
+    is_stored_piece,
+)
 from semq.engine.stored_envelopes import encode_envelope
 from semq.engine.time.expiry import is_expired
 from semq.engine.tracks import level
@@ -25,6 +33,7 @@ from semq.errors import ProtocolViolation, SemqError, Unavailable
 from semq.foreign_text import shortened
 from semq.seal.errors import OriginUnproved, SignerAwaited, SignerGone
 from semq.store.rows import (
+    ArrivedPiece,
     Event,
     InStreamKey,
     LedgerLine,
@@ -63,17 +72,28 @@ class Receiver:
     """Messages that arrive at this node."""
 
     def __init__(
-        self, core: Core, secrecy: Secrecy, uplink: NodeSessions, handover: Handover, on_recorded: Callable[[int], None]
+        self,
+        core: Core,
+        secrecy: Secrecy,
+        uplink: NodeSessions,
+        handover: Handover,
+        on_recorded: Callable[[int], None],
+        find_pieces: FindPieces,
     ) -> None:
         self.core = core
         self.secrecy = secrecy
         self.uplink = uplink
         self.handover = handover
         self.on_recorded = on_recorded  #: called with the number of each recorded row
+        self._find_pieces = find_pieces
 
     def receive_messages(self, peer: Address, messages: Sequence[Data]) -> None:
-        """Record messages of a peer or of this node itself (R1, R2). One whose body is stored ahead may be recorded
-        after later ones."""
+        """Record messages of a peer or of this node itself (R1, R2).
+
+        A message whose body is stored ahead, and a manifest, may be recorded after later messages.
+        """
+        if any(message.envelope.attributes.pieces for message in messages):
+            messages = self._without_manifests(peer, messages)
         large = [message for message in messages if self._is_stored_ahead(message)]
         others = [message for message in messages if not self._is_stored_ahead(message)] if large else messages
         if others:
@@ -81,13 +101,29 @@ class Receiver:
         for message in large:
             self.core.post(self._record(peer, [message]), ahead=[(RECEIVED_BODIES, bytes(message.body))])
 
+    def _without_manifests(self, peer: Address, messages: Sequence[Data]) -> list[Data]:
+        """Begin the search for the pieces of each manifest, after which it is recorded; return the other messages."""
+        others = []
+        for message in messages:
+            envelope = message.envelope
+            if is_manifest(envelope) and not envelope.void:
+                found = partial(self._record_manifest, peer, message)
+                self._find_pieces(str(envelope.lk0.node), envelope.attributes.pieces, found)
+            else:
+                others.append(message)
+        return others
+
+    def _record_manifest(self, peer: Address, message: Data, arrived: Sequence[ArrivedPiece]) -> None:
+        self.core.post(self._record(peer, [message], arrived))
+
     def _is_stored_ahead(self, message: Data) -> bool:
         """Whether the body is stored ahead, on another connection. A sealed body is stored opened, so not ahead."""
         is_large = len(message.body) >= self.core.settings.ahead_bytes and isinstance(message.body, bytes)
         return is_large and message.envelope.is_class3 and not message.envelope.is_sealed
 
     @work
-    def _record(self, peer: Address, messages: Sequence[Data]) -> Steps:
+    def _record(self, peer: Address, messages: Sequence[Data], arrived: Sequence[ArrivedPiece] = ()) -> Steps:
+        """``arrived``: the pieces of the only message, a manifest."""
         with_slots = _with_slots(messages)
         slots = [slot for _, slot in with_slots if slot is not None]
         unit = yield Needs(
@@ -95,7 +131,7 @@ class Receiver:
             recorded=set(slots),
             seen={message.envelope.ident for message, slot in with_slots if slot is None},
         )
-        arrivals = _Arrivals(self, peer, unit)
+        arrivals = _Arrivals(self, peer, unit, arrived)
         for message, slot in with_slots:
             arrivals.record(message, slot)
         yield COMMITTED
@@ -105,12 +141,13 @@ class Receiver:
 class _Arrivals:
     """The messages of one piece of work, in its unit."""
 
-    def __init__(self, receiver: Receiver, peer: Address, unit: Unit) -> None:
+    def __init__(self, receiver: Receiver, peer: Address, unit: Unit, arrived: Sequence[ArrivedPiece]) -> None:
         self._receiver = receiver
         self.core = receiver.core
         self._secrecy = receiver.secrecy
         self._peer = peer
         self._unit = unit
+        self._arrived = arrived  #: the pieces of a manifest
         #: copies to acknowledge: envelope, ledger entry, and number of the recorded row (0 for a duplicate)
         self._acks: list[tuple[Envelope, Recorded, int]] = []
         self._rows: list[tuple[Pending, bool]] = []  #: recorded rows, each with a flag: it waits for the application
@@ -279,13 +316,17 @@ class _Arrivals:
         return ReceiverEvent.payload, opened, None
 
     def _refusal(self, envelope: Envelope, opened: OpenedPayload) -> Reason | None:
-        """Return why an opened message is refused: it has expired, or fails ``check_piece``; None: it is not."""
+        """Return why an opened message is refused: it has expired, or is a wrong piece or manifest; None: it is not."""
         if is_expired(envelope.attributes.expires_at, self._at):
             return Expired.code, "It arrived after its time."
-        if not envelope.attributes.pieces and envelope.target.user != PIECES_USER:
+        is_piece = envelope.target.user == PIECES_USER
+        if not is_piece and not envelope.attributes.pieces:
             return None
         try:
-            check_piece(envelope, opened.payload, self._piece_bytes_of(envelope), self.core.settings)
+            if is_piece:
+                check_piece(envelope, opened.payload, self._piece_bytes_of(envelope), self.core.settings)
+            else:
+                check_manifest(envelope, opened.payload, self._arrived, self.core.settings)
         except SemqError as error:
             return error.code, shortened(str(error).removeprefix(f"{error.code} "), 300)
         return None

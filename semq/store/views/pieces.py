@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, exists, func, select, text
 
-from semq.store.rows import Event, Side
+from semq.store.rows import ArrivedPiece, Event, Side
 from semq.store.submission_tables import tb_0031_piece, tb_0031_submit, tb_0031_taken
 from semq.store.tables import semq_ledger, tb_0030, tb_0030_body, tb_0031, tb_0031_body
 from semq.store.views.submissions import IS_IN_PIECES
@@ -25,15 +25,6 @@ class RecordedMessage(NamedTuple):
     bref: int
     size: int
     envelope: bytes
-
-
-class ArrivedPiece(NamedTuple):
-    """A piece of one document, recorded by this node."""
-
-    bref: int
-    number: int
-    size: int
-    digest: bytes
 
 
 def transfers(connection: Connection) -> list[tuple[int, bytes]]:

@@ -9,8 +9,8 @@ import pytest
 from local_node.doors.inbox import InboxQueue
 from local_node.pieces.assembly import Assembly, JoinedDelivery
 from semq.engine.errors import PiecesMissing
-from semq.service.large_documents import ordered
-from semq.store.views.pieces import ArrivedPiece
+from semq.engine.receiver.pieces import pieces_in_order
+from semq.store.rows import ArrivedPiece
 from semq.umx_t.pieces import PiecesManifest, digest_of
 
 DOCUMENT = "1.10008.1.1.ab.7"
@@ -27,7 +27,7 @@ ALL = [piece(10 + number, number, part) for number, part in enumerate(PARTS)]
 
 def test_pieces_are_ordered_and_repetitions_are_left_out() -> None:
     repeated = piece(20, 1, PARTS[1])
-    assert ordered([ALL[2], ALL[0], ALL[1], repeated], DOCUMENT, MANIFEST) == [10, 11, 12]
+    assert pieces_in_order([ALL[2], ALL[0], ALL[1], repeated], DOCUMENT, MANIFEST) == [10, 11, 12]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_pieces_are_ordered_and_repetitions_are_left_out() -> None:
 )
 def test_a_document_with_wrong_pieces_is_not_delivered(pieces: list[ArrivedPiece]) -> None:
     with pytest.raises(PiecesMissing):
-        ordered(pieces, DOCUMENT, MANIFEST)
+        pieces_in_order(pieces, DOCUMENT, MANIFEST)
 
 
 def test_the_pieces_of_a_document_are_forgotten_when_the_last_consumer_goes_before_its_delivery() -> None:

@@ -92,3 +92,27 @@ async def test_neither_a_notice_nor_age_deletes_pieces_whose_manifest_is_there(i
         connection.execute("DELETE FROM tb_0030 WHERE target_user = ''")
     b.remains.sweep()
     await until(lambda: not counted(b, PIECE_ROWS))
+
+
+async def test_a_document_whose_pieces_were_removed_at_its_receiver_ends_rejected(inprocess: InProcess) -> None:
+    """It was refused for the quota of pieces, and is sent again when the pieces that had arrived are gone."""
+    hub = await inprocess.hub()
+    with_quota = PIECES + f"quota_piece_bytes_per_partner = {8 * PIECE_BYTES}\n"
+    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, with_quota)
+    await linked(a, b)
+    admin = await inprocess.client(a)
+    assert await published(await confirming(inprocess, a), "56001", body_of(MEDIUM), AppKey="a/b/c/K1")
+
+    async def listed_reason(code: str) -> Any:
+        rows = (await ask(admin, "failed.list", {}))["result"]
+        return next((row["lk0"] for row in rows if code in str(row["error"])), None)
+
+    document = await until(lambda: listed_reason("SEMQ-1231"))
+    await until(lambda: not counted(a, "SELECT count(*) FROM tb_0031"))
+    age(b)
+    await sweep(b)
+    await until(lambda: not counted(b, PIECE_ROWS))
+    await ask(admin, "failed.requeue", {"ids": [document], "why": "the quota was raised"})
+    await until(lambda: listed_reason("SEMQ-1232"))
+    (shown,) = (await ask(admin, "msg.list", {"key": "K1"}))["result"]
+    assert shown["outcome"] == "REJECTED"

@@ -7,7 +7,8 @@ import psycopg
 from sqlalchemy import create_engine
 
 from semq.engine.stored_envelopes import encode_envelope
-from semq.store.views.pieces import ArrivedPiece, arrived, pieces_of
+from semq.store.rows import ArrivedPiece
+from semq.store.views.pieces import arrived, pieces_of
 from semq.umx_t.address import parse_address
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.envelope import Attributes, Envelope
