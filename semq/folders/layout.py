@@ -59,6 +59,8 @@ class Layout:
         self.root = root
         self.domain = domain  #: the domain in the AppKeys of sent documents
         self.out, self.sent, self.failed, self.arrived = (root / name for name in ("out", "sent", "failed", "in"))
+        #: note and next folder of each file in ``out`` that the node has accepted or refused
+        self.unmoved: dict[Offered, tuple[Mapping[str, object], Path]] = {}
         self._choice = threading.Lock()
         self._being_moved: set[Path] = set()  #: old and new paths of files that threads are moving
 

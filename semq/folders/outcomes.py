@@ -1,13 +1,14 @@
 """Outcomes of sent documents: written into the notes beside their files (NAME.semq.json).
 
 The file of a document that was not delivered is moved to ``failed``, and back if a later event corrects the outcome.
-Events come from a durable queue of the node.
+Events come from a durable queue of the node, where they wait while an outcome cannot be written.
 """
 
 import asyncio
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from glob import escape
+from itertools import count
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import structlog
 from semq.app import Client, DocumentEvent
 from semq.folders.layout import Layout, marked, read_note, with_room_for_note, write_note
 from semq.moments import utc_text
+from semq.service.companion.section_states import SectionStates
 from semq.service.companion.sections import QUEUE_EXPIRES_S
 from semq.umx_t.address import parse_address
 from semq.umx_t.errors import BadAddress
@@ -25,18 +27,23 @@ from semq.umx_t.status import Outcome
 
 log = structlog.get_logger("semq.folders")
 
+OUTCOMES = "outcomes"  # the section of the companion
 QUEUE = "semq.folders"
 DELIVERED = Outcome.DELIVERED.name
-PAUSE_S = 0.2  # between two searches for a file that is being moved
-SEARCHES_MAX = 150  # searches for the file of a document, which are repeated only while ``out`` has a file of this name
+SEARCH_PAUSE_S = 0.2  # between two searches for a file that is being moved
+#: Searches for the file of a document, repeated while ``out`` has a file of this name, which may be another one. If it
+#: is known to be the file of the document, there is no limit.
+SEARCHES_MAX = 150
+PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 30.0  # between attempts while the outcome cannot be written
 
 
 class OutcomeWriter:
     """Writes the outcomes of documents that were sent from the roots of one node."""
 
-    def __init__(self, layouts: Sequence[Layout], client: Client) -> None:
+    def __init__(self, layouts: Sequence[Layout], client: Client, states: SectionStates) -> None:
         self._layouts = layouts
         self._client = client
+        self._states = states
 
     async def run(self, on_success: Callable[[], None]) -> None:
         """Write outcomes until cancelled; ``on_success`` is called when the queue is open.
@@ -50,21 +57,35 @@ class OutcomeWriter:
                     await self._process(event)
 
     async def _process(self, event: DocumentEvent) -> None:
+        """Write an outcome. Repeat until this succeeds, because the next event acknowledges this one."""
+        pause_s = PAUSE_S_MIN
+        while (found := await self._find(event)) is not None:
+            layout, path = found
+            try:
+                await asyncio.to_thread(_note_outcome, layout, path, event)
+                break
+            except OSError as error:
+                facts = {"outcome": event.fate.outcome, "error": error.strerror, "again_in_s": pause_s}
+                log.error("outcome_not_noted", file=str(path), **facts)
+                self._states.failed(OUTCOMES, error)
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, PAUSE_S_MAX)
+        self._states.succeeded(OUTCOMES)
+
+    async def _find(self, event: DocumentEvent) -> tuple[Layout, Path] | None:
+        """Return the root and the file of a document, when it is no longer in ``out``; None if there is none."""
         for layout in self._layouts:
-            for _ in range(SEARCHES_MAX):
+            for number in count(1):
+                # Asked before the search, which finds the file if it is moved meanwhile.
+                is_known = any(_belongs_to(note, event) for note, _ in layout.unmoved.values())
+                is_in_out = await asyncio.to_thread(_is_in_out, layout, event)
                 path = await asyncio.to_thread(_find, layout, event)
                 if path is not None:
-                    await self._conclude(layout, path, event)
-                    return
-                if not await asyncio.to_thread(_is_in_out, layout, event):
+                    return layout, path
+                if not is_known and not (is_in_out and number < SEARCHES_MAX):
                     break
-                await asyncio.sleep(PAUSE_S)  # the file is being moved to ``sent``
-
-    async def _conclude(self, layout: Layout, path: Path, event: DocumentEvent) -> None:
-        try:
-            await asyncio.to_thread(_note_outcome, layout, path, event)
-        except OSError as error:
-            log.error("outcome_not_noted", file=str(path), outcome=event.fate.outcome, error=error.strerror)
+                await asyncio.sleep(SEARCH_PAUSE_S)
+        return None
 
 
 def _relative_paths(layout: Layout, event: DocumentEvent) -> list[Path]:

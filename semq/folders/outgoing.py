@@ -69,8 +69,6 @@ class Outgoing:
         self._clock = clock
         self._incomplete: dict[str, _Incomplete] = {}
         self._waiting_targets: dict[str, _WaitingTarget] = {}  #: by the name of the folder in ``out``
-        #: note and answer of each file that could not be moved
-        self._unmoved: dict[Offered, tuple[Mapping[str, object], Sent | None]] = {}
         self._retried_moves_at = clock.monotonic()
         self.accepted = self.refused = 0
 
@@ -101,7 +99,7 @@ class Outgoing:
     async def _search(self) -> float:
         """Send complete files. Return the seconds until the next search."""
         await self._retry_moves()
-        if not self._unmoved:
+        if not self._layout.unmoved:
             self._states.succeeded(self._section)
         offered = await asyncio.to_thread(self._layout.offered, FILES_MAX, self._paused_targets())
         complete = self._complete(offered)
@@ -131,7 +129,7 @@ class Outgoing:
         now, previous = self._clock.monotonic(), self._incomplete
         self._incomplete, complete = {}, []
         for file in offered:
-            if file in self._unmoved:
+            if file in self._layout.unmoved:
                 continue
             known = previous.get(str(file.path))
             if known is None or known.file != file:
@@ -169,12 +167,13 @@ class Outgoing:
             self._pause(target, error)
         except (RefusedByNode, BadInput) as error:
             self.refused += 1
-            await self._move(file, {"code": error.code, "reason": str(error), "remedy": error.remedy}, None)
+            note = {"code": error.code, "reason": str(error), "remedy": error.remedy}
+            await self._move(file, note, self._layout.failed)
         else:
             if sent is not None:
                 self.accepted += 1
                 note = {"name": sent.name, "lk0": sent.lk0, "token": sent.token, "digest": sent.digest}
-                await self._move(file, note, sent)
+                await self._move(file, note, self._layout.sent)
 
     def _pause(self, target: str, error: NodeBusy) -> None:
         """Delay the files for a target. Refusals of files sent in parallel count once."""
@@ -211,37 +210,38 @@ class Outgoing:
         except OSError as error:
             raise FileUnreadable(fault=error.strerror) from error
 
-    async def _move(self, file: Offered, note: Mapping[str, object], sent: Sent | None) -> None:
-        """Move a file to ``sent``, and delete it there without ``keep_sent``. ``sent`` None: move it to ``failed``.
+    async def _move(self, file: Offered, note: Mapping[str, object], folder: Path) -> None:
+        """Move a file to ``failed``, or to ``sent``, where it is deleted without ``keep_sent``.
 
         A failed move is repeated later.
         """
-        layout, is_first_attempt = self._layout, self._unmoved.pop(file, None) is None
-        folder, mark = (layout.sent, sent.name) if sent is not None else (layout.failed, "")
+        layout, is_first_attempt = self._layout, file not in self._layout.unmoved
+        layout.unmoved[file] = note, folder  # the outcome may come before the file is moved
         try:
-            destination = await asyncio.to_thread(layout.move, file.path, folder, note, mark, file)
+            destination = await asyncio.to_thread(layout.move, file.path, folder, note, str(note.get("name", "")), file)
             if destination is None:
                 text = "another file has this path now; it is processed as a new one"
                 log.warning("file_replaced", file=str(file.path), text=text, **note)
-            elif sent is None:
+            elif folder == layout.failed:
                 log.error("file_refused", file=str(destination), **note)
             elif not self._settings.keep_sent:
                 await asyncio.to_thread(_remove, destination)
         except FileNotFoundError:
             log.warning("file_gone", file=str(file.path), **note)
         except OSError as error:
-            self._unmoved[file] = note, sent
             self._states.failed(self._section, error)
             if is_first_attempt:
                 log.error("file_not_moved", file=str(file.path), error=error.strerror, **note)
+            return
+        del layout.unmoved[file]
 
     async def _retry_moves(self) -> None:
         now = self._clock.monotonic()
         if now - self._retried_moves_at < SEARCH_S:
             return
         self._retried_moves_at = now
-        for file, (note, sent) in list(self._unmoved.items()):
-            await self._move(file, note, sent)
+        for file, (note, folder) in list(self._layout.unmoved.items()):
+            await self._move(file, note, folder)
 
 
 async def _until_one_ends(running: set[asyncio.Task[None]]) -> None:

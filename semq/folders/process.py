@@ -18,7 +18,7 @@ from semq.errors import SemqError
 from semq.folders.errors import FolderInUse, FolderUnusable
 from semq.folders.incoming import Incoming
 from semq.folders.layout import Layout
-from semq.folders.outcomes import OutcomeWriter
+from semq.folders.outcomes import OUTCOMES, OutcomeWriter
 from semq.folders.outgoing import Outgoing
 from semq.foreign_text import shown
 from semq.service.companion import sections as companion_sections
@@ -48,8 +48,8 @@ async def serve(settings: Settings, url: str, wait_for_stop: AsyncAction, states
         if refused and len(refused) == len(roots):
             raise refused[0]
         async with Client(url, patience_s=PATIENCE_S) as client:
-            outcomes = OutcomeWriter([root.layout for root in roots if root.settings.keep_sent], client)
-            sections = [CompanionSection("outcomes", outcomes.run)]
+            outcomes = OutcomeWriter([root.layout for root in roots if root.settings.keep_sent], client, states)
+            sections = [CompanionSection(OUTCOMES, outcomes.run)]
             sections += [CompanionSection(root.name, partial(root.run, client, locks)) for root in roots]
             log.info("folders_served", roots=[root.name for root in roots if root.is_locked])
             await companion_sections.run_until_stop(wait_for_stop, sections, states, FATAL)

@@ -1,15 +1,25 @@
 """Outcomes of sent documents."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from semq.app import DocumentEvent, GroupMember
+from semq.clock import SystemClock
+from semq.config.sections import FolderSection
+from semq.folders import outcomes
 from semq.folders.layout import Layout, read_note, write_note
-from semq.folders.outcomes import _find, _is_in_out, _note_outcome
+from semq.folders.outcomes import OUTCOMES, OutcomeWriter, _find, _is_in_out, _note_outcome
+from semq.folders.outgoing import Outgoing
 from semq.umx_t.app_key import AppKey
+from tests.service.companion.reported import ConnectedStates
+from tests.waiting import until
 
 LK0 = "1.10008.1.1.7.1"
 GROUP = "1.10008.1.1.7.9"
@@ -112,3 +122,120 @@ def test_a_document_whose_message_has_another_name_is_found_by_its_token(layout:
         (folder / file_name).write_bytes(b"")
     failed = replace(event("", "", "", "a.xml"), kind="failed", token=token)
     assert _find(layout, failed) == (folder / name if token else None)
+
+
+class EventQueue:
+    """A queue with one event."""
+
+    def __init__(self, event: DocumentEvent) -> None:
+        self.acknowledged = asyncio.Event()
+        self._event = event
+
+    @asynccontextmanager
+    async def events(self, keys: str, **_: Any) -> AsyncIterator[AsyncIterator[DocumentEvent]]:
+        async def arriving() -> AsyncIterator[DocumentEvent]:
+            yield self._event
+            self.acknowledged.set()
+            await asyncio.Event().wait()
+
+        yield arriving()
+
+
+@asynccontextmanager
+async def written(layout: Layout, event: DocumentEvent, reported: ConnectedStates) -> AsyncIterator[EventQueue]:
+    """Write the outcome that an event reports."""
+    queue: Any = EventQueue(event)
+    task = asyncio.create_task(OutcomeWriter([layout], queue, reported.states).run(lambda: None))
+    yield queue
+    assert not task.done()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.fixture
+def rejected() -> DocumentEvent:
+    """Return the event about the file ``a.xml``, which its receiver has refused."""
+    at, key = datetime(2026, 11, 22, tzinfo=UTC), AppKey("", "", "", "a.xml")
+    return DocumentEvent("failed", LK0, "1.56001", key, at, 1, "REJECTED", "SEMQ-1203")
+
+
+def take_away(folder: Path) -> Path:
+    """Make a folder unusable; return where it is now."""
+    away = folder.rename(folder.with_name("away"))
+    folder.symlink_to("y" * 300)  # a name that is too long for any file system
+    return away
+
+
+def bring_back(folder: Path, away: Path) -> None:
+    folder.unlink()
+    away.rename(folder)
+
+
+async def test_an_event_is_acknowledged_when_its_outcome_is_written(
+    layout: Layout, rejected: DocumentEvent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outcomes, "PAUSE_S_MIN", 0.01)
+    reported = ConnectedStates()
+    file = layout.sent / "56001" / "a.xml"
+    write_note(file, {"lk0": LK0})
+    file.write_bytes(b"")
+    away = take_away(layout.failed)
+    async with written(layout, rejected, reported) as queue:
+        await until(lambda: reported.failing.get(OUTCOMES) and reported.failing[OUTCOMES].failures > 1)
+        assert "too long" in reported.failing[OUTCOMES].error
+        assert not queue.acknowledged.is_set()
+        bring_back(layout.failed, away)
+        await queue.acknowledged.wait()
+    assert reported.failing == {}
+    assert read_note(layout.failed / "56001" / "a.xml")["outcome"] == "REJECTED"
+    assert not file.exists()
+
+
+async def test_an_event_waits_while_its_file_cannot_be_moved(
+    layout: Layout, rejected: DocumentEvent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches: list[Path | None] = []
+
+    def find(layout: Layout, event: DocumentEvent) -> Path | None:
+        searches.append(_find(layout, event))
+        return searches[-1]
+
+    monkeypatch.setattr(outcomes, "_find", find)
+    monkeypatch.setattr(outcomes, "SEARCHES_MAX", 1)
+    monkeypatch.setattr("semq.folders.outgoing.SEARCH_S", 0.0)
+    reported = ConnectedStates()
+    no_client: Any = None
+    settings = FolderSection(path=layout.root)
+    outgoing = Outgoing(layout, settings, 1000, no_client, SystemClock(), reported.states)
+    path = layout.out / "56001" / "a.xml"
+    path.parent.mkdir()
+    path.write_bytes(b"")
+    [file] = layout.offered(1)
+    away = take_away(layout.sent)
+    await outgoing._move(file, {"name": "NAME", "lk0": LK0}, layout.sent)
+    async with written(layout, rejected, reported) as queue:
+        await until(lambda: len(searches) > 2 or queue.acknowledged.is_set())
+        assert not queue.acknowledged.is_set()
+        bring_back(layout.sent, away)
+        await outgoing._retry_moves()
+        await queue.acknowledged.wait()
+    assert read_note(layout.failed / "56001" / "a.xml")["outcome"] == "REJECTED"
+
+
+async def test_a_file_that_leaves_out_during_the_search_is_found(
+    layout: Layout, rejected: DocumentEvent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = layout.out / "56001" / "a.xml"
+    path.parent.mkdir()
+    path.write_bytes(b"")
+
+    def find(layout: Layout, event: DocumentEvent) -> Path | None:
+        found = _find(layout, event)
+        if path.exists():
+            layout.move(path, layout.sent, {"lk0": LK0})
+        return found
+
+    monkeypatch.setattr(outcomes, "_find", find)
+    async with written(layout, rejected, ConnectedStates()) as queue:
+        await queue.acknowledged.wait()
+    assert read_note(layout.failed / "56001" / "a.xml")["outcome"] == "REJECTED"

@@ -254,7 +254,7 @@ async def folders(node: LocalNode, root: Path) -> AsyncIterator[Layout]:
     layout.make()
     is_recording = asyncio.Event()
     async with Client(url_at(node.port)) as client, asyncio.TaskGroup() as tasks:
-        recording = tasks.create_task(OutcomeWriter([layout], client).run(is_recording.set))
+        recording = tasks.create_task(OutcomeWriter([layout], client, ConnectedStates().states).run(is_recording.set))
         await is_recording.wait()
         settings = FolderSection(path=root, settle_s=0)
         sending = Outgoing(layout, settings, 100_000, client, SystemClock(), ConnectedStates().states)
