@@ -55,7 +55,7 @@ def read_proof(data: bytes) -> Proof:
     """Read the content of the file. Raises ProofWrong."""
     try:
         proof = msgspec.json.decode(data, type=Proof)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProofWrong("The file is not a proof of delivery.", fault=shortened(str(error), 200)) from error
     if proof.format != FORMAT or not proof.certificates:
         raise ProofWrong("The file is not a proof of delivery of this version.", format=proof.format[:40])

@@ -65,7 +65,7 @@ def test_another_document_does_not_match() -> None:
         check_document(proof_of(), DOCUMENT + b" ")
 
 
-@pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"\xff", b"null"])
+@pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"\xff", b"null", b'{"x":' + b"[" * 100_000])
 def test_other_files_are_no_proofs(data: bytes) -> None:
     with pytest.raises(ProofWrong):
         read_proof(data)

@@ -46,7 +46,7 @@ def test_the_pieces_make_up_the_document(size: int, piece_bytes: int) -> None:
         b"",
         b"{}",
         b'{"size":1,"digest":"\xff"}',  # no UTF-8
-        b"[" * 100_000,
+        b'{"x":' + b"[" * 100_000,
         b'{"size":0,"piece_bytes":1,"pieces":"%b","digest":"%b"}' % (HASH.encode(), HASH.encode()),
         b'{"size":1,"piece_bytes":0,"pieces":"%b","digest":"%b"}' % (HASH.encode(), HASH.encode()),
         b'{"size":1,"piece_bytes":1,"pieces":"x","digest":"%b"}' % HASH.encode(),
