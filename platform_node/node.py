@@ -43,7 +43,7 @@ from semq.service.credentials.identity import NodeIdentity
 from semq.service.credentials.keyring import split
 from semq.service.datagrams.ends import OfferingEnd
 from semq.service.links.rights import UMX
-from semq.service.links.sessions import Links
+from semq.service.links.sessions import Links, Refuse
 from semq.service.node import APPLICATIONS, Node
 from semq.service.operations.audit import AuditOperations
 from semq.service.operations.broker import BrokerOperations
@@ -209,9 +209,9 @@ class HubNode(Node[HubEngine]):
         instances = self.engine.instances
         return instances is not None and instances.fronts.probe(node)
 
-    def _note_store(self, node: str, store_uuid: str, boot: int) -> None:
-        self.registry.note_store(node, store_uuid, boot)
-        self.clockwork.hasten("node_stores")
+    def _note_store(self, node: str, store_uuid: str, boot: int, refuse: Refuse) -> None:
+        self.clockwork.hasten("node_stores")  # also after a refusal
+        self.registry.note_store(node, store_uuid, boot, refuse)
 
     def jobs(self) -> list[ScheduledJob]:
         jobs = [

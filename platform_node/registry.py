@@ -1,9 +1,11 @@
 """The registry of the hub: its authority, issued certificates, enrolment tokens, revocations, stores of nodes.
 
 Certificates and tokens are rows in the control database, so that a token works only once. Revoked serial numbers in
-memory are read again every ten seconds, and after a NOTIFY.
+memory are read again every ten seconds, and after a NOTIFY. A login is checked at once against the stores of nodes in
+memory, and then by a job against the control database, which other instances change, too.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -23,6 +25,7 @@ from semq.pki.slots import KeyRing
 from semq.pki.trust import TrustStore
 from semq.service.credentials.identity import days_left, ring_of
 from semq.service.links.allowance import RateAllowance
+from semq.service.links.sessions import Refuse
 from semq.store import identities
 from semq.store.files import write_safely
 from semq.store.identities import IssuedCertificate, NodeStore, Ticket
@@ -67,7 +70,10 @@ class Registry:
         self.authority = authority
         self.revoked: set[str] = set()  #: serial numbers
         self.stores: dict[str, NodeStore] = {}  #: by node
-        self._unwritten: dict[str, NodeStore] = {}  #: by node: stores that ``write_stores`` has not written yet
+        #: by node: stores that ``write_stores`` has not written yet, each with a function that refuses the login
+        self._unwritten: dict[str, tuple[NodeStore, Refuse]] = {}
+        self._disputed: set[str] = set()  #: nodes whose login was refused; another instance may have rebound them
+        self._storing = asyncio.Lock()  #: held while rows of stores are read or changed
         self._execute = execute
         self._clock = clock
         self._settings = settings
@@ -193,26 +199,43 @@ class Registry:
         return {node: days_left(end, now) for node, end in (await self._execute(identities.latest_ends)).items()}
 
     # --- stores of nodes: uuid, and the number of openings
-    def note_store(self, node: str, store_uuid: str, boot: int) -> None:
-        """Note a login. Raises SecondStore if the node has another store than before (PROTOCOL.md section 10)."""
+    def note_store(self, node: str, store_uuid: str, boot: int, refuse: Refuse) -> None:
+        """Note a login. Raises SecondStore if the node has another store than before (PROTOCOL.md section 10).
+
+        ``refuse``: called by ``write_stores`` if another instance has noted another store.
+        """
         bound = self.stores.get(node)
         if bound is not None and bound.store_uuid != store_uuid:
+            self._disputed.add(node)
             raise SecondStore(node=node, known=bound.store_uuid, now=store_uuid)
         store = self.stores[node] = NodeStore(node, store_uuid, boot, self._clock.wall())
-        self._unwritten[node] = store
+        self._unwritten[node] = store, refuse
 
     async def write_stores(self) -> None:
-        while self._unwritten:
-            node, store = next(iter(self._unwritten.items()))
-            await self._execute(identities.note_store, store)
-            if self._unwritten.get(node) is store:
-                del self._unwritten[node]
+        """Write the stores of nodes that have logged in, and read those of refused nodes again."""
+        async with self._storing:
+            while self._unwritten:
+                node, (store, refuse) = next(iter(self._unwritten.items()))
+                recorded: NodeStore = await self._execute(identities.note_store, store)
+                if self._unwritten[node][0] is store:
+                    del self._unwritten[node]
+                self.stores[node] = recorded
+                if recorded.store_uuid != store.store_uuid:
+                    refuse(SecondStore(node=node, known=recorded.store_uuid, now=store.store_uuid))
+            while self._disputed:
+                node = self._disputed.pop()
+                known: NodeStore | None = await self._execute(identities.store_of, node)
+                if known is None:
+                    self.stores.pop(node, None)
+                else:
+                    self.stores[node] = known
 
     async def rebind(self, node: str) -> bool:
         """Let a node log in with another store; return whether the hub knew one."""
-        self.stores.pop(node, None)
-        self._unwritten.pop(node, None)
-        was_bound: bool = await self._execute(identities.forget_store, node)
+        async with self._storing:
+            was_bound: bool = await self._execute(identities.forget_store, node)
+            self.stores.pop(node, None)
+            self._unwritten.pop(node, None)
         log.warning("node_may_come_with_another_store", node=node, known=was_bound)
         return was_bound
 

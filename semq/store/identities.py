@@ -188,13 +188,20 @@ def stores(connection: Connection) -> list[NodeStore]:
     return [NodeStore(*row) for row in connection.execute(select(node_life))]
 
 
-def note_store(connection: Connection, store: NodeStore) -> None:
-    """Record the store of a node."""
+def store_of(connection: Connection, node: str) -> NodeStore | None:
+    """Return the recorded store of a node."""
+    row = connection.execute(select(node_life).where(STORE.node == node)).one_or_none()
+    return None if row is None else NodeStore(*row)
+
+
+def note_store(connection: Connection, store: NodeStore) -> NodeStore:
+    """Record the store of a node, and return it. If another one is recorded, change nothing and return that one."""
     values = {name: getattr(store, name) for name in NodeStore.__slots__}
     with connection.begin():
-        connection.execute(
-            insert(node_life).values(**values).on_conflict_do_update(index_elements=["node"], set_=values)
-        )
+        new = insert(node_life).values(**values)
+        is_same = STORE.store_uuid == store.store_uuid
+        connection.execute(new.on_conflict_do_update(index_elements=["node"], set_=values, where=is_same))
+        return NodeStore(*connection.execute(select(node_life).where(STORE.node == store.node)).one())
 
 
 def forget_store(connection: Connection, node: str) -> bool:

@@ -174,7 +174,7 @@ async def test_a_second_session_of_a_node_is_refused_at_the_other_instance(
         await until(lambda: "1.10008" in second.engine.sessions)
         copy = LocalNode(inprocess.settings("copy", LOCAL_CONFIG.format(name="10008", hub=second.port)), SystemClock())
         inprocess.stack.push_async_callback(copy.stop)
-        second.registry.stores.clear()  # else the copy would be refused for its store
+        monkeypatch.setattr(second.registry, "note_store", lambda *_: None)  # would refuse the copy for its store
         logins: list[Address] = []
         is_elsewhere = second.links.is_elsewhere
 
@@ -187,6 +187,23 @@ async def test_a_second_session_of_a_node_is_refused_at_the_other_instance(
         await until(lambda: len(logins) > 4)
         assert "1.10008" not in second.links.links
         assert a.uplink.link is not None
+
+
+async def test_a_copy_of_a_node_with_another_store_is_refused_at_each_instance(inprocess: InProcess) -> None:
+    """The second instance has never seen the node itself."""
+    async with hubs_of(inprocess) as hubs:
+        first, second = await hubs.instance(1), await hubs.instance(2)
+        a = await hubs.local("10008", first)
+        await linked(a)
+        await first.registry.write_stores()
+        await a.stop()
+        await until(lambda: "1.10008" not in second.engine.sessions)
+        copy = LocalNode(inprocess.settings("copy", LOCAL_CONFIG.format(name="10008", hub=second.port)), SystemClock())
+        inprocess.stack.push_async_callback(copy.stop)
+        await copy.start()
+        await until(lambda: "SEMQ-1250" in copy.uplink.last_error)
+        await first.registry.rebind("1.10008")
+        await linked(copy)
 
 
 async def test_definitions_imported_at_one_instance_are_in_force_at_the_other(inprocess: InProcess) -> None:

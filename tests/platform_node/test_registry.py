@@ -1,16 +1,18 @@
-"""The registry of the hub: limits on renewals, revocations."""
+"""The registry of the hub: limits on renewals, revocations, stores of nodes."""
 
 from datetime import UTC, datetime
 
 import pytest
 
-from platform_node.errors import TooManyRenewals
+from platform_node.errors import SecondStore, TooManyRenewals
 from platform_node.registry import RENEWALS_MAX, Registry, renewals
 from semq.clock import SystemClock
+from semq.errors import SemqError
 from semq.pki.authority import new_request
 from semq.pki.certificate import NodeCertificate, read_certificate
 from semq.pki.errors import KeyRevoked, Revoked
 from semq.pki.keys import new_key
+from semq.store.identities import stores
 from semq.umx_t.address import Address
 from tests.service.inprocess import InProcess
 
@@ -46,6 +48,46 @@ async def test_a_certificate_that_was_revoked_at_another_instance_is_not_renewed
         await other.renew(stolen, new_request(key, node))
     assert [issued.serial for issued in await other.certificates(node)] == [stolen.serial_text]
     assert await hub.registry.revoke("1.10008", "again") == []
+
+
+async def test_a_node_that_was_rebound_at_another_instance_may_log_in(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    first, other = hub.registry, Registry(hub.control, SystemClock(), hub.settings, None)
+    first.note_store("1.10008", "old", 1, must_not_refuse)
+    await first.write_stores()
+    await other.open()
+    assert await first.rebind("1.10008")
+    first.note_store("1.10008", "new", 1, must_not_refuse)
+    await first.write_stores()
+    with pytest.raises(SecondStore):
+        other.note_store("1.10008", "new", 2, must_not_refuse)
+    await other.write_stores()
+    other.note_store("1.10008", "new", 2, must_not_refuse)
+    await other.write_stores()
+    await first.rebind("1.10008")
+    with pytest.raises(SecondStore):
+        other.note_store("1.10008", "newest", 1, must_not_refuse)
+    await other.write_stores()
+    other.note_store("1.10008", "newest", 1, must_not_refuse)
+
+
+async def test_a_login_is_refused_if_another_instance_knows_another_store(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    first, other = hub.registry, Registry(hub.control, SystemClock(), hub.settings, None)
+    await other.open()
+    first.note_store("1.10008", "own", 1, must_not_refuse)
+    await first.write_stores()
+    refused: list[SemqError] = []
+    other.note_store("1.10008", "copy", 1, refused.append)
+    await other.write_stores()
+    assert [type(error) for error in refused] == [SecondStore]
+    other.note_store("1.10008", "own", 2, must_not_refuse)
+    await other.write_stores()
+    assert {store.store_uuid for store in await hub.control(stores)} == {"own"}
+
+
+def must_not_refuse(error: SemqError) -> None:
+    pytest.fail(str(error))
 
 
 @pytest.mark.parametrize(("days", "wait_s"), [(90.0, 180.0), (0.001, 4.32)])

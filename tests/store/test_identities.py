@@ -123,12 +123,14 @@ def test_one_token_gives_one_certificate_to_several_requests_at_once(connection:
 
 def test_the_last_store_of_each_node_is_kept(connection: Connection) -> None:
     first, second = NodeStore("1.10008", "uuid", 1, NOW), NodeStore("1.10008", "uuid", 2, NOW + HOUR)
-    identities.note_store(connection, first)
-    identities.note_store(connection, second)
-    assert identities.stores(connection) == [second]
+    assert identities.note_store(connection, first) == first
+    assert identities.note_store(connection, second) == second
+    assert identities.note_store(connection, NodeStore("1.10008", "other", 1, NOW + HOUR)) == second
+    assert identities.stores(connection) == [second] == [identities.store_of(connection, "1.10008")]
     connection.rollback()
     assert identities.forget_store(connection, "1.10008")
     assert not identities.forget_store(connection, "1.10008")
+    assert identities.store_of(connection, "1.10008") is None
 
 
 def test_definitions_are_added_only_after_the_latest_version(connection: Connection) -> None:

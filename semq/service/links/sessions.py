@@ -46,6 +46,7 @@ LOGINS_MAX, LOGINS_PER_S = 60, 0.5
 DATAGRAM_BYTES_MAX = 4 << 20  # while more bytes of a session wait in the intake, its datagrams are dropped
 STORE_UUID = re.compile("[0-9a-fA-F-]{0,36}")  # empty: not stated
 INCARNATION = re.compile("[0-9a-f]{0,16}")
+Refuse = Callable[[SemqError], None]  # refuses a login
 log = structlog.get_logger("semq.links")
 
 
@@ -166,14 +167,15 @@ class Links:
         engine: Callable[[], ListeningEngine],
         turn: Turn,
         bytes_max: int,
-        note_store: Callable[[str, str, int], None] = lambda node, store_uuid, boot: None,
+        note_store: Callable[[str, str, int, Refuse], None] = lambda node, store_uuid, boot, refuse: None,
         is_elsewhere: Callable[[Address], bool] = lambda node: False,
         datagrams: OfferingEnd | None = None,
     ) -> None:
         self._engine = engine
         self._datagrams = datagrams
         self.is_elsewhere = is_elsewhere  #: whether a node has a session at another instance of the hub
-        self._note_store = note_store  #: called at each login; if it raises a SemqError, the login is refused
+        #: called at each login; the login is refused if it raises a SemqError, or calls the function that it gets
+        self._note_store = note_store
         self._bytes_max = bytes_max  #: unacknowledged bytes of a session
         self.links: dict[str, NodeLink] = {}
         self.statements: dict[str, NodeStatement] = {}  #: the last one of each node
@@ -201,15 +203,18 @@ class Links:
                 claimed = str(properties.get("node"))[:80]
                 raise NotYours("A node logs in under the name of another node.", claims=claimed)
             statement = _read_statement(properties)
-            self._note_store(session.user, statement.store_uuid, statement.boot)
+            self._note_store(session.user, statement.store_uuid, statement.boot, partial(self._refuse, session))
         except SemqError as error:
-            log.error("login_refused", node=session.user, error=str(error))
-            session.close(NotAllowed(error.advice()))
+            self._refuse(session, error)
             return
         previous = self.statements.get(session.user)
         if previous is not None and previous.store_uuid == statement.store_uuid and statement.boot < previous.boot:
             log.error("node_restored", node=session.user, boot=statement.boot, boot_before=previous.boot)
         self.statements[session.user] = statement
+
+    def _refuse(self, session: SessionInfo, error: SemqError) -> None:
+        log.error("login_refused", node=session.user, error=str(error))
+        session.close(NotAllowed(error.advice()))
 
     # --- presence
     def attach(self, node: Address, name: str, consumer: ServiceConsumer) -> None:
