@@ -1,7 +1,8 @@
 """The journal of an import: the rows that the node has accepted, in a file of SQLite.
 
-A repeat of the import skips these rows. An accepted row whose entry is missing is submitted again; the node then
-recognises its token, which it keeps for seven days by default (``Keep.token_days``).
+A repeat of the import skips these rows; the digest tells them apart from other rows with the same token. An accepted
+row whose entry is missing is submitted again; the node then recognises its token, which it keeps for seven days by
+default (``Keep.token_days``).
 """
 
 import sqlite3
@@ -12,6 +13,9 @@ from pathlib import Path
 from semq.legacy.errors import JournalUnusable
 
 TABLE = "CREATE TABLE IF NOT EXISTS taken (token TEXT PRIMARY KEY, outcome TEXT NOT NULL, lk0 TEXT NOT NULL)"
+# Journals of earlier versions have no digests. With a table of their own, each version can use journals of the other.
+DIGESTS = "CREATE TABLE IF NOT EXISTS digests (token TEXT PRIMARY KEY, digest TEXT NOT NULL)"
+Entry = tuple[str, str, str, str]  # token, outcome, LK0, digest; the digest of a noted row is empty
 
 
 class ImportJournal:
@@ -28,6 +32,7 @@ class ImportJournal:
                 self._db.execute("PRAGMA journal_mode = WAL")
                 self._db.execute("PRAGMA synchronous = FULL")
             self._db.execute(TABLE)
+            self._db.execute(DIGESTS)
             self._db.commit()
 
     @contextmanager
@@ -37,17 +42,21 @@ class ImportJournal:
         except sqlite3.Error as error:
             raise JournalUnusable(file=str(self._file), cause=str(error)) from error
 
-    def known(self, tokens: Sequence[str]) -> set[str]:
-        """Return the tokens whose rows were accepted."""
+    def known(self, tokens: Sequence[str]) -> dict[str, str]:
+        """Return the digests of the rows that were accepted, by token; empty where an earlier version wrote none."""
         placeholders = ",".join("?" * len(tokens))
-        query = f"SELECT token FROM taken WHERE token IN ({placeholders})"
+        tables = "taken LEFT JOIN digests USING (token)"
+        query = f"SELECT token, ifnull(digest, '') FROM {tables} WHERE token IN ({placeholders})"
         with self._faults():
-            return {token for (token,) in self._db.execute(query, tokens)}
+            return dict(self._db.execute(query, tokens).fetchall())
 
-    def add(self, entries: Iterable[tuple[str, str, str]]) -> None:
-        """Write entries (token, outcome, LK0) durably. Entries with a known token are ignored."""
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Write entries durably. Entries with a known token are ignored."""
         with self._faults(), self._db:
-            self._db.executemany("INSERT OR IGNORE INTO taken VALUES (?, ?, ?)", entries)
+            for token, outcome, lk0, digest in entries:
+                added = self._db.execute("INSERT OR IGNORE INTO taken VALUES (?, ?, ?)", (token, outcome, lk0))
+                if added.rowcount and digest:
+                    self._db.execute("INSERT INTO digests VALUES (?, ?)", (token, digest))
 
     def close(self) -> None:
         self._db.close()

@@ -6,6 +6,7 @@ from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import sha256
 from typing import Any
 
 from semq.errors import BadInput, SemqError
@@ -78,6 +79,15 @@ class OldRow:
     def token(self) -> str:
         """The token of the submission, the same at each import of the row."""
         return f"import:{self.kind}:{self.lk0 or self.object_id}"
+
+    def digest(self, payload: bytes) -> str:
+        """Return the digest of addresses, AppKey and payload, which differs between two documents with one token.
+
+        Tokens contain a record number, and to-do rows of two older databases may have the same.
+        """
+        digest = sha256("\0".join((self.target, self.sender, str(self.app_key), "")).encode())
+        digest.update(payload)
+        return digest.hexdigest()
 
 
 def read_row(table: OldTable, values: Mapping[str, Any], own: Address) -> OldRow:

@@ -17,6 +17,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from semq.legacy.errors import BadMapping, DriverMissing, NoOldTables, SourceUnavailable, UnreadableSource
 from semq.legacy.mapping import REQUIRED, OldTable, OldTables
+from semq.legacy.old_rows import OldRowRefused, Reason
 
 ROWS = 200  # rows fetched at a time
 SMALL = 1 << 16  # size up to which a payload is read with the row
@@ -26,6 +27,7 @@ SQLITE = (".db", ".sqlite", ".sqlite3")
 DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql"}
 Values = dict[str, Any]  # values of a row, by meaning
 PAYLOAD, SIZE = "payload", "size"  # keys of ``Values``
+IDENTITY = ("source", "lk0_node", "lk0_semq_id", "lk0_semq_db_id", "lk0_object_id")  # beside the record number
 
 
 class OldSource(Protocol):
@@ -43,7 +45,7 @@ class OldSource(Protocol):
         """Yield the rows; payloads larger than SMALL may be missing."""
 
     def payload(self, table: OldTable, row: Values) -> Any:
-        """Return the payload of a row, of any size."""
+        """Return the payload of a row, of any size. Raises OldRowRefused if several rows have the row's identity."""
 
     def close(self) -> None:
         """Close connections."""
@@ -137,11 +139,17 @@ class DatabaseSource:
             return row[PAYLOAD]
         columns = table.columns
         body: ColumnClause[Any] = column(columns[PAYLOAD])
-        query = select(body).select_from(_table_clause(table))
+        identity = {meaning: row[meaning] for meaning in IDENTITY if meaning in row}
+        labels: list[Any] = [column(columns[meaning]).label(meaning) for meaning in identity]
+        query = select(body, *labels).select_from(_table_clause(table))
+        query = query.where(column(columns["object_id"]) == row["object_id"], func.length(body) == row[SIZE])
         with self._faults():
-            old_row = self._lookups.execute(query.where(column(columns["object_id"]) == row["object_id"])).first()
+            # Compared here, because databases compare NULL, and values of CHAR columns, in different ways.
+            fitting = [old for old in self._lookups.execute(query) if tuple(old[1:]) == tuple(identity.values())]
             self._lookups.rollback()
-        return old_row[0] if old_row is not None else None
+        if len(fitting) > 1:
+            raise OldRowRefused(Reason.SAME_ID, row["object_id"])
+        return fitting[0][0] if fitting else None
 
     def close(self) -> None:
         self._exits.close()

@@ -1,6 +1,7 @@
 """The import of all rows in order, a few at a time. If the node stops answering, the import ends; it may be repeated.
 
-The journal is written after the node's answers.
+The journal is written after the node's answers. A row whose token is in the journal is known if it has the same digest;
+else it is another row with the same record number, and is rejected.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from typing import Any, TextIO
 
 from semq.app import Client, RefusedByNode
 from semq.errors import Unavailable
-from semq.legacy.journal import ImportJournal
+from semq.legacy.journal import Entry, ImportJournal
 from semq.legacy.mapping import OldTable, OldTables
 from semq.legacy.old_rows import OldRow, OldRowRefused, Reason, RowTask, read_payload, read_row
 from semq.legacy.report import LISTED_MAX, ImportReport, TableReport
@@ -27,7 +28,7 @@ PARALLEL_BYTES_MAX = 32 << 20  # bytes of their payloads, unless a single payloa
 PROGRESS_S = 2.0  # time between two lines of progress
 SHOWN_MAX = 300  # characters of a field in a line about a row that was not imported
 FIELDS = ("table", "record", "reason", "detail")
-Entry = tuple[str, str, str]  # token, outcome, LK0
+OTHER_IMPORTED = "a row with its record number, but another address, AppKey or payload, is imported already"
 
 
 class Transfer:
@@ -61,6 +62,8 @@ class Transfer:
         self._bytes = 0  #: sum of the payloads under way
         self._notes: list[OldRow] = []  #: received messages, for ``import.received``
         self._entries: list[Entry] = []  #: for the journal
+        self._known: dict[str, str] = {}  #: entries of the journal for rows of this batch: digests by token
+        self._digests: dict[str, str] = {}  #: rows of this batch that are not in the journal: digests by token
 
     async def run(self) -> None:
         """Import all tables. If the node or the source stops answering, the report has the reason."""
@@ -81,16 +84,19 @@ class Transfer:
         previous_token = ""
         while batch := await asyncio.to_thread(lambda: list(islice(rows, BATCH))):
             importable = [(row, values) for values in batch if (row := self._read(table, values, counts)) is not None]
-            known = self._journal.known([row.token for row, _ in importable])
+            self._known = self._journal.known([row.token for row, _ in importable])
+            self._digests = {}
             for row, values in importable:
                 if row.token == previous_token:
                     self._reject(row.kind, row.object_id, counts, Reason.SAME_ID.name, Reason.SAME_ID.value)
-                elif row.token in known:
-                    counts.results["known"] += 1
                 elif row.task is RowTask.FINISHED:
                     counts.results["finished"] += 1
+                elif row.task is RowTask.NOTE:
+                    self._note(row, counts)
+                elif self._known.get(row.token) == "":  # nothing to compare with
+                    counts.results["known_by_number"] += 1
                 else:
-                    await self._import_row(table, row, values, counts)
+                    await self._import_document(table, row, values, counts)
                 previous_token = row.token
             await self._flush(counts)
             self._print_progress(table, counts)
@@ -107,13 +113,15 @@ class Transfer:
         counts.statuses[row.status] += 1
         return row
 
-    async def _import_row(self, table: OldTable, row: OldRow, values: Values, counts: TableReport) -> None:
-        if row.task is RowTask.NOTE:
-            if self._report.dry_run:
-                counts.results[row.task] += 1
-            else:
-                self._notes.append(row)
-            return
+    def _note(self, row: OldRow, counts: TableReport) -> None:
+        if row.token in self._known:  # the token is the identity of the message, and a note has nothing else
+            counts.results["known"] += 1
+        elif self._report.dry_run:
+            counts.results[row.task] += 1
+        else:
+            self._notes.append(row)
+
+    async def _import_document(self, table: OldTable, row: OldRow, values: Values, counts: TableReport) -> None:
         try:
             payload = values.get(PAYLOAD)
             if payload is None and values.get(SIZE):  # a large payload is read when it is sent
@@ -122,15 +130,22 @@ class Transfer:
         except OldRowRefused as error:
             self._reject(row.kind, row.object_id, counts, error.reason.name, str(error))
             return
-        if self._report.dry_run:
+        digest = row.digest(body)
+        known = self._known.get(row.token)
+        if digest != (known or self._digests.setdefault(row.token, digest)):
+            detail = OTHER_IMPORTED if known else Reason.SAME_ID.value
+            self._reject(row.kind, row.object_id, counts, Reason.SAME_ID.name, detail)
+        elif known:
+            counts.results["known"] += 1
+        elif self._report.dry_run:
             counts.results[row.task] += 1
-        elif row.task is RowTask.SEND or await self._is_missing(row, counts):
+        elif row.task is RowTask.SEND or await self._is_missing(row, digest, counts):
             await self._wait_for_room(len(body))
-            task = asyncio.create_task(self._submit(row, body, counts))
+            task = asyncio.create_task(self._submit(row, body, digest, counts))
             self._bytes += len(body)
             self._under_way.add(task)
 
-    async def _is_missing(self, row: OldRow, counts: TableReport) -> bool:
+    async def _is_missing(self, row: OldRow, digest: str, counts: TableReport) -> bool:
         """Ask the receiver about a message that may have arrived; return whether the message is to be sent.
 
         A message without an answer is sent only with ``resend_unanswered``.
@@ -143,7 +158,7 @@ class Transfer:
             return False
         if answer["received"]:
             counts.results["already_received"] += 1
-            self._entries.append((row.token, "already_received", row.lk0))
+            self._entries.append((row.token, "already_received", row.lk0, digest))
             return False
         if answer["received"] is None and not self._resend_unanswered:
             counts.results["unanswered"] += 1
@@ -151,14 +166,14 @@ class Transfer:
             return False
         return True
 
-    async def _submit(self, row: OldRow, body: bytes, counts: TableReport) -> None:
+    async def _submit(self, row: OldRow, body: bytes, digest: str, counts: TableReport) -> None:
         try:
             lk0, is_repeated = await self._send(row, body)
         except RefusedByNode as error:
             self._reject(row.kind, row.object_id, counts, error.code, str(error))
         else:
             counts.results["known" if is_repeated else "sent"] += 1
-            self._entries.append((row.token, "sent", lk0))
+            self._entries.append((row.token, "sent", lk0, digest))
         finally:
             self._bytes -= len(body)
 
@@ -211,7 +226,7 @@ class Transfer:
                         self._reject(row.kind, row.object_id, counts, error.code, str(error))
                 else:
                     counts.results["noted"] += len(self._notes)
-                    self._entries += [(row.token, "noted", row.lk0) for row in self._notes]
+                    self._entries += [(row.token, "noted", row.lk0, "") for row in self._notes]
         finally:
             self._notes = []
             self._write_journal()

@@ -1,8 +1,10 @@
 """Sample rows of an older SEMQ: the three tables of the design."""
 
 import csv
+import sqlite3
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -89,3 +91,10 @@ def write_csv(folder: Path, outbound: Rows = (), pending: Rows = (), to_do: Rows
                 body = row.get("app_data")
                 text = {"app_data": b64encode(body).decode()} if isinstance(body, bytes) else {}
                 writer.writerow({**row, **text})
+
+
+def write_journal_without_digests(file: Path, tokens: Iterable[str]) -> None:
+    """Write a journal as earlier versions did, with these rows as sent."""
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("CREATE TABLE taken (token TEXT PRIMARY KEY, outcome TEXT NOT NULL, lk0 TEXT NOT NULL)")
+        connection.executemany("INSERT INTO taken VALUES (?, 'sent', '1.10008.1.1.5.1')", [(each,) for each in tokens])

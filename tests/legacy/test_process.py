@@ -147,6 +147,29 @@ def test_refused_rows_are_listed_as_text_and_the_status_is_1(network: Network, t
     assert not (tmp_path / "j").exists()
 
 
+def test_a_row_of_another_database_with_a_known_record_number_is_listed_and_the_status_is_1(
+    network: Network, tmp_path: Path
+) -> None:
+    command = ("import", "--journal", str(tmp_path / "j"), "--node", network.sender.url, "--from")
+    for name, body in (("first", b"first"), ("second", b"second")):
+        row = sample.to_do(40_001, to_user="nobody-reads", app_data=body)
+        sample.fill(f"sqlite:///{tmp_path}/{name}.db", to_do=[row])
+    assert semq(*command, str(tmp_path / "first.db")).status == 0
+    result = semq(*command, str(tmp_path / "second.db"))
+    assert result.status == 1
+    assert "tb_0032 40001: SAME_ID" in result.out
+
+
+def test_rows_that_are_known_by_their_number_only_are_counted_with_a_notice(network: Network, tmp_path: Path) -> None:
+    sample.fill(f"sqlite:///{tmp_path}/old.db", to_do=[sample.to_do(1)])
+    sample.write_journal_without_digests(tmp_path / "j", ["import:tb_0032:1"])
+    command = ("import", "--journal", str(tmp_path / "j"), "--node", network.sender.url, "--from")
+    result = semq(*command, str(tmp_path / "old.db"))
+    assert result.status == 0
+    assert "1 known_by_number of 1 rows" in result.out
+    assert "Rows known by their record number only: 1." in result.err
+
+
 def test_the_default_mapping_is_printed_without_a_node() -> None:
     assert semq("import", "--print-mapping").out == DEFAULT
     assert semq("import").status == 2

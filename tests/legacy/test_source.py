@@ -1,5 +1,7 @@
 """Sources of an import: rows of databases and of CSV files, and unreadable sources."""
 
+import sqlite3
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,7 @@ import pytest
 
 from semq.legacy.errors import BadMapping, DriverMissing, NoOldTables, SourceUnavailable, UnreadableSource
 from semq.legacy.mapping import OUTBOUND, OldTables, read_mapping
+from semq.legacy.old_rows import OldRowRefused, Reason
 from semq.legacy.source import SMALL, OldSource, open_source
 from tests.legacy import sample
 
@@ -108,4 +111,44 @@ def test_payloads_of_any_size_are_read(
     sample.fill(url, [sample.outbound(number, app_data=body) for number, body in enumerate(bodies)])
     source = open_source(url, mapping)
     assert [body for _, body in read(source, mapping)] == bodies
+    source.close()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb"])
+@pytest.mark.parametrize("name", ["semq_db_id", "source", "lk0_node_id", "lk0_object_id"])
+def test_a_large_payload_is_read_from_its_own_row_if_another_store_has_the_same_record_number(
+    name: str, kind: str, tmp_path: Path, request: pytest.FixtureRequest, mapping: OldTables
+) -> None:
+    url = database_of(kind, tmp_path, request)
+    letters = {1: b"1", 2: b"2", None: b"-"}
+    sample.fill(url, [sample.outbound(7, app_data=a * (SMALL + 1)) | {name: value} for value, a in letters.items()])
+    source = open_source(url, mapping)
+    [table] = [table for table in mapping.tables if table.kind == OUTBOUND]
+    assert source.has(table)
+    [meaning] = [meaning for meaning, column in table.columns.items() if column == name]
+    found = {row[meaning]: source.payload(table, row)[:1] for row in source.rows(table)}
+    assert {value and int(value): letter for value, letter in found.items()} == letters
+    source.close()
+
+
+def test_a_large_payload_is_refused_if_two_rows_have_the_same_identity(tmp_path: Path, mapping: OldTables) -> None:
+    url = f"sqlite:///{tmp_path}/old.db"
+    sample.fill(url, [sample.outbound(7, app_data=body * (SMALL + 1)) for body in (b"a", b"b")])
+    source = open_source(url, mapping)
+    with pytest.raises(OldRowRefused) as caught:
+        read(source, mapping)
+    assert caught.value.reason is Reason.SAME_ID
+    source.close()
+
+
+def test_a_view_with_other_numbers_is_read_instead_of_a_table(tmp_path: Path) -> None:
+    sample.fill(f"sqlite:///{tmp_path}/old.db", ROWS)
+    with closing(sqlite3.connect(tmp_path / "old.db")) as connection, connection:
+        connection.execute(
+            "CREATE VIEW second AS SELECT object_id + 1000 AS object_id, ss_status, target, app_data FROM tb_0031"
+        )
+    (tmp_path / "mapping.toml").write_text('[tb_0031]\ntable = "second"\n')
+    mapping = read_mapping(tmp_path / "mapping.toml")
+    source = open_source(str(tmp_path / "old.db"), mapping)
+    assert [number for number, _ in read(source, mapping)] == [1001, 1002, 1003]
     source.close()

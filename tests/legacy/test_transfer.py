@@ -12,6 +12,8 @@ from local_node.node import LocalNode
 from semq.app import Client
 from semq.legacy.process import NotAnInstitution, run_import
 from semq.legacy.report import ImportReport
+from semq.legacy.source import SMALL
+from semq.legacy.transfer import BATCH
 from tests.depth import deeper
 from tests.legacy import sample
 from tests.service.inprocess import InProcess, ask, linked
@@ -148,6 +150,60 @@ async def test_rows_that_cannot_be_imported_are_listed_and_do_not_stop_others(no
     }  # fmt: skip
     assert len((tmp_path / "rejects.csv").read_text().splitlines()) == 8
     assert [key for key, *_ in await received(receiver, 3)] == ["S0001", "S0007", "S0009"]
+
+
+async def test_a_row_of_another_database_with_a_record_number_of_the_journal_is_rejected(
+    nodes: Nodes, tmp_path: Path
+) -> None:
+    sender, receiver = nodes
+    large = bytes(SMALL + 1)
+    first = [sample.outbound(1), sample.outbound(2), sample.outbound(3), sample.outbound(4, app_data=large)]
+    second = [
+        sample.outbound(1, app_data=b"another payload"), sample.outbound(2, target_user="another"),
+        sample.outbound(3, app_key="another"), sample.outbound(4, app_data=large[1:] + b"1"), sample.outbound(5),
+    ]  # fmt: skip
+    databases = [str(tmp_path / name) for name in ("first.db", "second.db")]
+    sample.fill(f"sqlite:///{databases[0]}", first, to_do=[sample.to_do(1), sample.to_do(2)])
+    second_to_do = [sample.to_do(1, app_data=b"x"), sample.to_do(2, from_user="x")]
+    sample.fill(f"sqlite:///{databases[1]}", second, to_do=second_to_do)
+
+    assert results(await imported(sender, tmp_path, source=databases[0])) == {"sent": 4}
+    for dry_run, new in ((True, "send"), (False, "sent"), (False, "known")):
+        report = await imported(sender, tmp_path, source=databases[1], dry_run=dry_run)
+        assert results(report) == {"rejected": 4, new: 1}
+        assert results(report, "tb_0032") == {"rejected": 2}
+        assert {line["reason"] for line in report.listed} == {"SAME_ID"}
+        assert not report.as_json()["ok"]
+    repeated = await imported(sender, tmp_path, source=databases[0])
+    assert (results(repeated), results(repeated, "tb_0032")) == ({"known": 4}, {"known": 2})
+    assert accepted(sender) == 7
+    assert [key for key, *_ in await received(receiver, 5)] == ["S0001", "S0002", "S0003", "S0004", "S0005"]
+
+
+@pytest.mark.parametrize("distance", [2, BATCH + 1])
+async def test_a_later_row_of_a_file_with_a_record_number_of_another_is_rejected(
+    distance: int, nodes: Nodes, tmp_path: Path
+) -> None:
+    sender, _ = nodes
+    between = [sample.to_do(number, 1) for number in range(2, distance + 1)]
+    sample.write_csv(tmp_path, to_do=[sample.to_do(1), *between, sample.to_do(1, to_user="eve")])
+    report = await imported(sender, tmp_path, source=str(tmp_path / "tb_0032.csv"))
+    assert report.tables["tb_0032"].reasons == Counter(SAME_ID=1)
+    assert accepted(sender) == 1
+
+
+async def test_rows_in_a_journal_from_before_digests_are_known_by_their_number(nodes: Nodes, tmp_path: Path) -> None:
+    sender, receiver = nodes
+    rows = [sample.outbound(1, app_data=None), sample.outbound(2)]
+    sample.fill(f"sqlite:///{tmp_path}/old.db", rows, pending=[sample.pending(1, 7)])
+    journal = tmp_path / "journal"
+    sample.write_journal_without_digests(journal, ["import:tb_0031:1.10008.1.1.0.1", "import:tb_0030:1.10008.1.1.0.7"])
+    report = await imported(sender, tmp_path, journal=journal)
+    assert results(report) == {"known_by_number": 1, "sent": 1}
+    assert results(report, "tb_0030") == {"known": 1}
+    assert report.as_json()["ok"]
+    assert results(await imported(sender, tmp_path, journal=journal)) == {"known_by_number": 1, "known": 1}
+    assert [key for key, *_ in await received(receiver, 1)] == ["S0002"]
 
 
 async def test_documents_keep_the_order_of_their_records(nodes: Nodes, tmp_path: Path) -> None:

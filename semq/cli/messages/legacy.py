@@ -97,6 +97,11 @@ async def _import(
     if (unlisted := result["rejected"] + result["unanswered"] - LINES_MAX) > 0:
         lines.append(f"  and {unlisted} more: --rejects FILE lists all")
     session.out.result(result, *lines)
+    if by_number := report.total("known_by_number"):
+        session.out.notice(
+            f"Rows known by their record number only: {by_number}. An earlier version wrote the journal; "
+            "rows of another older database with the same numbers look the same (OPERATIONS.md)."
+        )
     if report.stopped:
         session.out.notice(f"The import has stopped; repeat it. Reason: {report.stopped}")
     if report.stopped or result["unanswered"]:
