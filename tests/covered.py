@@ -27,7 +27,6 @@ local_node.operations.users            local_node/doors/test_user_presence.py
 local_node.operations.submission       local_node/test_node.py
 local_node.renewal                     local_node/test_enrolment.py
 platform_node.ask_exchange             local_node/operations/test_trace.py
-platform_node.directory                platform_node/test_definitions.py
 platform_node.node                     local_node/test_node.py
 platform_node.ports                    platform_node/operations/test_held.py
 platform_node.operations.instances     platform_node/test_cluster.py
@@ -49,6 +48,7 @@ semq.amqp.events                       amqp/connection/test_connection.py
 semq.app.document_tasks                webhooks/test_deliveries.py
 semq.service.companion.process         folders/test_process.py
 semq.app.requests                      app/test_client.py
+semq.app.unkept                        app/test_pull.py
 semq.app.watch                         app/test_client.py
 semq.broker.channel.arrival            broker/queues/test_bodies.py
 semq.broker.channel.ports              broker/test_session.py
@@ -130,7 +130,6 @@ semq.service.database                  service/test_node.py
 semq.service.operations.census         service/operations/test_overview.py
 semq.service.operations.inquiry        flows/real_nodes/test_stuck.py
 semq.service.operations.node           service/monitoring/test_health.py
-semq.service.operations.proofs         service/credentials/test_secrecy.py
 semq.service.story                     local_node/operations/test_trace.py
 semq.store.broker.operations           broker/durable/test_journal.py
 semq.store.broker.statements           store/broker/test_store.py

@@ -3,7 +3,6 @@
 Any field of a node's answer may be absent: the node may have an older version.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -56,8 +55,6 @@ FACT_WORDS = {
 MARKER_MEANING = "yes: it asks the receiver to record that the document will not come"
 # Marks of a message in lists: name in the answer | word
 MARKS = {"piece": "piece", "held": "held", "parked": "parked", "void": "void marker", "overdue": "overdue"}
-# Detail of a ledger line about a signed receipt, as `semq.engine.sender.receipts` writes it
-RECEIPT = re.compile(r"\breceipt (\d+) place (\d+)(?: sid (\d+)| sid -1)? stated at ")
 
 
 def name_of(row: Mapping[str, Any]) -> str:
@@ -172,8 +169,7 @@ def stuck_lines(stuck: Mapping[str, Any] | None, message: Mapping[str, Any]) -> 
 
 def trace_line(line: Mapping[str, Any]) -> str:
     """Return one event of the ledger as one line, with the first line of its detail."""
-    detail = RECEIPT.sub(_receipt_in_words, str(line.get("detail") or ""))
-    first_line, _, further_lines = in_local(detail).partition("\n")
+    first_line, _, further_lines = in_local(str(line.get("detail") or "")).partition("\n")
     cut = f" … {counted(further_lines.count(chr(10)) + 1, 'more line')}: --full" if further_lines else ""
     text = f"{line.get('words', '')} ({first_line}){cut}" if first_line else line.get("words", "")
     attempt = f" attempt {line['att']}" if line.get("att") else ""
@@ -182,11 +178,6 @@ def trace_line(line: Mapping[str, Any]) -> str:
     node_column = f"{node.strip():<10}  " if node else ""
     event = f"{line.get('side', ''):<8}  {line.get('event', ''):<14}{attempt}  {text}"
     return f"{moment(line.get('at'))}  {node_column}{event}".rstrip()
-
-
-def _receipt_in_words(found: re.Match[str]) -> str:
-    position = "" if found[3] is None else f", position {found[3]} in the sequence"
-    return f"receipt {found[1]}, entry {found[2]}{position}, stated at "
 
 
 def print_trace(out: Output, traced: Mapping[str, Any], *, full: bool = False) -> None:

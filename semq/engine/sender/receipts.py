@@ -220,8 +220,9 @@ class _Receipts(Statements):
             signature, leaves = self.proof.signature, self.proof.leaves
             self._kept = KeptReceipts(self.core.new_id(), str(self.source), signature, leaves)
             self.unit.rare_changes.append(self._kept)
-        bound = f" sid {record.sid}" if self.proof.binds_place else ""
-        return f"receipt {self._kept.number} place {place}{bound} stated at {moment_text(record.at, exact=True)}"
+        position = "" if not self.proof.binds_place else f", position {'none' if record.sid < 0 else record.sid}"
+        stated_at = moment_text(record.at, exact=True)
+        return f"receipt {self._kept.number}, entry {place}{position}, stated at {stated_at}"
 
     def _note(self, row: Outbound, record: Receipt) -> None:
         if not self.is_hub(row):

@@ -27,7 +27,9 @@ from semq.store.postgres.store import PostgresStore
 from semq.store.views import messages, names
 from semq.umx_t.address import parse_address
 
-RECEIPT = re.compile(r"receipt (\d+) place (\d+)(?: sid (-?\d+))? stated at (\S+)")  # older receivers sign no sid
+# As ``semq.engine.sender.receipts`` writes it; older receivers sign no position. Older ledgers have "place" and "sid".
+RECEIPT = re.compile(r"receipt (\d+),? (?:entry|place) (\d+)(?:,? (?:position|sid) (none|-1|\d+))?,? stated at (\S+)")
+NO_POSITION = ("none", "-1")
 HEAD = r"^[0-9]{1,18}:([0-9a-fA-F]{2}){1,64}$"
 SEALED = re.compile(r"sealed ([A-Za-z0-9_-]{22})")
 ORIGIN = re.compile(r"the document of (\S+), sealed for key")
@@ -131,7 +133,7 @@ class Proofs:
         if accepted is None or receipt is None:
             raise NoReceipt(id=lk0s[0])
         number, place, at = int(receipt[1]), int(receipt[2]), milliseconds(receipt[4])
-        sid = None if receipt[3] is None else int(receipt[3])
+        sid = None if receipt[3] is None else -1 if receipt[3] in NO_POSITION else int(receipt[3])
         receipts = await execute(messages.receipts, number)
         receiver = str(parse_address(accepted["target"]).node)
         keys = sealing.keys

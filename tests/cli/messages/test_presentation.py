@@ -1,7 +1,5 @@
 """Messages as text for people, also if the answer of the node lacks fields."""
 
-import pytest
-
 from semq.cli.messages.presentation import (
     document_name,
     facts_of,
@@ -67,18 +65,6 @@ def test_the_number_of_a_submission_is_a_name_that_commands_accept() -> None:
 
 def test_lists_call_a_void_marker_by_its_name() -> None:
     assert list_row({"ss_status": "SS_SENT", "void": True, "held": True})[-1] == "SS_SENT held void marker"
-
-
-@pytest.mark.parametrize(
-    ("detail", "words"),
-    [
-        ("receipt 17 place 3 sid 5 stated at x", "receipt 17, entry 3, position 5 in the sequence, stated at x"),
-        ("direct; receipt 17 place 3 sid -1 stated at x", "direct; receipt 17, entry 3, stated at x"),
-        ("receipt 17 place 3 stated at x", "receipt 17, entry 3, stated at x"),
-    ],
-)
-def test_a_signed_receipt_is_described_in_words(detail: str, words: str) -> None:
-    assert trace_line({"words": "the receiver has it", "detail": detail}).endswith(f"the receiver has it ({words})")
 
 
 def test_an_ended_message_is_described_with_outcome_and_time() -> None:
