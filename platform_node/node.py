@@ -61,7 +61,7 @@ from semq.store.control.cluster import StoreState
 from semq.store.files import locked
 from semq.store.identities import DEFINED, REVOKED
 from semq.store.unit import Recovered
-from semq.store.views.messages import certificates, held_by_pair
+from semq.store.views.messages import certificates
 from semq.store.work import Work
 from semq.umx_t.address import Address, NodeType, parse_address
 
@@ -316,7 +316,6 @@ class HubNode(Node[HubEngine]):
             await self.datagrams.start(self.settings.amqp.host)
         if self.membership is not None and await self.membership.admit(UUID(self.recovered.store_uuid), self.endpoint):
             self.store.note_missing_commits("the control database knows later ones")
-        self.engine.custody.take_pair_counts(await self.store.execute(held_by_pair))
         self.links.end_all_sessions(ConnectionForced("the hub has opened its store again"))
 
     def store_state(self) -> StoreState:

@@ -454,7 +454,7 @@ class Recovered:
     first_id: int
     streams: list[StreamState] = field(default_factory=list)
     backlog: dict[str, int] = field(default_factory=dict)  #: unsettled rows by destination node
-    tracks: list[tuple[str, str, int]] = field(default_factory=list)  #: dest, source and priority of unsettled rows
+    tracks: dict[tuple[str, str, int], int] = field(default_factory=dict)  #: the same by dest, source and priority
     unsettled: int = 0  #: rows of tb_0031 without an outcome
     settled: list[int] = field(default_factory=list)  #: object_ids to be cleaned up
     finished: list[int] = field(default_factory=list)  #: brefs to be cleaned up

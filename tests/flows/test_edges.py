@@ -318,3 +318,21 @@ def test_a_marker_that_replaces_a_copy_counts_as_a_new_attempt() -> None:
     trio.settle()
     (copy,) = trio.hub_store.tables.outbound.values()
     assert (copy.void, copy.att) == (True, before + 1)
+
+
+def test_a_hub_that_starts_with_a_backlog_knows_the_copies_of_each_pair_before_it_gets_a_frame() -> None:
+    """``waiting_max`` of the agreements counts them."""
+    trio = Trio()
+    trio.cut(trio.b)
+    trio.a.send(b"1", b"2")
+    trio.settle()
+    trio.crash_hub()
+    waiting, pair = trio.hub.custody.waiting, (str(trio.a.address), str(trio.b.address))
+    assert (waiting(*pair), waiting(*reversed(pair))) == (2, 0)
+    trio.connect(trio.a)
+    trio.a.send(b"3")
+    trio.settle()
+    assert waiting(*pair) == 3
+    trio.connect(trio.b)
+    trio.later(60)
+    assert waiting(*pair) == 0

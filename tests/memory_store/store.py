@@ -4,6 +4,7 @@ The phases of a transaction are run one by one (``begin``, ``commit``, ``deliver
 crash between two of them, or never learn the result of a commit. The store refuses what Postgres refuses.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import Any, assert_never
@@ -105,7 +106,7 @@ class MemoryStore:
             first_id=first_id(tables.boot),
             streams=list(_stream_states(tables)),
             backlog=backlog,
-            tracks=sorted({(row.dest, row.source, row.priority) for row in rows if row.outcome is None}),
+            tracks=dict(Counter(sorted((row.dest, row.source, row.priority) for row in rows if row.outcome is None))),
             unsettled=sum(backlog.values()),
             settled=sorted(row.object_id for row in rows if row.outcome is not None),
             finished=sorted(row.bref for row in pending if row.is_removable),

@@ -20,7 +20,6 @@ from semq.store.broker.store import PostgresMessageStore
 from semq.store.embedded.errors import ServerFailed
 from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.postgres.errors import StoreForeign, StoreUnavailable
-from semq.store.views.messages import held_by_pair
 from tests.service.inprocess import HUB_CONFIG, InProcess, ask
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
@@ -130,17 +129,16 @@ def persistent(body: bytes) -> ContentHeader:
 async def test_queries_that_fail_while_sessions_begin_are_repeated(
     hub: HubNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    execute, attempts = hub.store.execute, 0
+    begin_sessions, attempts = hub.begin_sessions, 0
 
-    async def fail_twice(query: Callable[..., object], *arguments: object) -> object:
+    async def fail_twice() -> None:
         nonlocal attempts
-        if query is held_by_pair:
-            attempts += 1
-            if attempts < 3:
-                raise StoreUnavailable("The server died again.")
-        return await execute(query, *arguments)
+        attempts += 1
+        if attempts < 3:
+            raise StoreUnavailable("The server died again.")
+        await begin_sessions()
 
-    monkeypatch.setattr(hub.store, "execute", fail_twice)
+    monkeypatch.setattr(hub, "begin_sessions", fail_twice)
     cut_off(hub)
     await until(lambda: hub._restart is not None and hub._restart.done())
     assert not hub._failed.done()

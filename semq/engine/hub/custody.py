@@ -53,7 +53,9 @@ class Custody:
         self.stores = Stores(core, recovered)
         self.sessions = sessions
         self.rows_by_target: dict[str, int] = dict(recovered.backlog)
-        self._by_pair: dict[tuple[str, str], int] = {}  #: number of rows by source and target
+        self._by_pair: Counter[tuple[str, str]] = Counter()  #: number of rows by source and target
+        for (dest, source, _), rows in recovered.tracks.items():
+            self._by_pair[source, dest] += rows
         self._storing: dict[str, int] = {}  #: number of messages being stored, by target
         #: number of sends of each row in the present session of the target; by target, then by row
         self._sends: dict[str, Counter[int]] = {}
@@ -119,21 +121,16 @@ class Custody:
     def _count_new(self, rows: Sequence[Outbound]) -> None:
         self.core.count("stored", len(rows))
         for row in rows:
-            pair = str(row.lk0.node), row.dest
             self.rows_by_target[row.dest] = self.rows_by_target.get(row.dest, 0) + 1
-            self._by_pair[pair] = self._by_pair.get(pair, 0) + 1
-
-    def take_pair_counts(self, pairs: Mapping[tuple[str, str], int]) -> None:
-        """Set the counts of copies that were stored before this engine was built."""
-        self._by_pair.update(pairs)
+            self._by_pair[row.source, row.dest] += 1
 
     def waiting(self, source: str, dest: str) -> int:
         """Return the number of copies from ``source`` for ``dest`` in this store."""
-        return self._by_pair.get((source, dest), 0)
+        return self._by_pair[source, dest]
 
     def _count_release(self, row: Outbound) -> None:
         self._decrement(self.rows_by_target, row.dest)
-        self._decrement(self._by_pair, (str(row.lk0.node), row.dest))
+        self._decrement(self._by_pair, (row.source, row.dest))
         self._end_flight(row)
 
     def _end_flight(self, row: Outbound) -> None:

@@ -46,7 +46,9 @@ REFUSALS = f"""
     WHERE s.ident = left(mark.ident, -4) AND s.status <> {Arrival.REJ:d}"""
 # Bodies stored ahead of their rows (``store.bodies_ahead``) that no unit took.
 NOT_TAKEN = ("DELETE FROM tb_0031_body WHERE object_id < 0", "DELETE FROM tb_0030_body WHERE bref < 0")
-BACKLOG = "SELECT dest, source, priority, count(*) FROM tb_0031 WHERE outcome IS NULL GROUP BY dest, source, priority"
+BACKLOG = """
+    SELECT dest, source, priority, count(*) FROM tb_0031 WHERE outcome IS NULL
+    GROUP BY dest, source, priority ORDER BY dest, source, priority"""
 IN_CUSTODY = f"""
     SELECT min(object_id), max(object_id), bool_and(ss_status = {SendStatus.SS_ACK:d}) FROM tb_0031
     WHERE outcome IS NULL AND direction = {Direction.OWN:d}
@@ -89,9 +91,8 @@ async def recover(
             await connection.execute(statement)
         recovered.streams = [state async for state in _streams(connection)]
         async for dest, source, priority, waiting in _rows_of(connection, BACKLOG):
-            recovered.tracks.append((dest, source, priority))
+            recovered.tracks[dest, source, priority] = waiting
             recovered.backlog[dest] = recovered.backlog.get(dest, 0) + waiting
-        recovered.tracks.sort()
         recovered.unsettled = sum(recovered.backlog.values())
         recovered.custody = spans.in_custody([row async for row in _rows_of(connection, IN_CUSTODY)])
         recovered.settled = [row[0] async for row in _rows_of(connection, SETTLED)]

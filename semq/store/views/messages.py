@@ -156,13 +156,6 @@ def waiting_by_partner(connection: Connection) -> list[dict[str, Any]]:
     ]
 
 
-def held_by_pair(connection: Connection) -> dict[tuple[str, str], int]:
-    """Return the numbers of copies that a hub stores, by source and target."""
-    source = func.split_part(OUT.lk0, ".", 1) + "." + func.split_part(OUT.lk0, ".", 2)
-    query = select(source, OUT.dest, func.count()).where(OUT.direction == Direction.RELAYED).group_by(source, OUT.dest)
-    return {(node, dest): count for node, dest, count in connection.execute(query)}
-
-
 def stuck_candidates(
     connection: Connection, before_ms: int, limit: int, after: tuple[int, int] = (0, 0)
 ) -> list[dict[str, Any]]:
