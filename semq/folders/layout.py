@@ -8,8 +8,8 @@ import json
 import os
 import re
 import threading
-from collections.abc import Container, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Container, Iterator, Mapping
+from contextlib import contextmanager
 from hashlib import sha256
 from itertools import chain, count, islice
 from pathlib import Path
@@ -61,6 +61,7 @@ class Layout:
         self.out, self.sent, self.failed, self.arrived = (root / name for name in ("out", "sent", "failed", "in"))
         #: note and next folder of each file in ``out`` that the node has accepted or refused
         self.unmoved: dict[Offered, tuple[Mapping[str, object], Path]] = {}
+        self.unread: dict[str, OSError] = {}  #: error of each folder whose files the search in ``out`` cannot read
         self._choice = threading.Lock()
         self._being_moved: set[Path] = set()  #: old and new paths of files that threads are moving
 
@@ -68,13 +69,19 @@ class Layout:
         for folder in (self.out, self.sent, self.failed, self.arrived):
             folder.mkdir(parents=True, exist_ok=True)
 
-    def offered(self, at_most: int, without: Container[str] = ()) -> list[Offered]:
+    def offered(self, at_most: int, without: Collection[str] = ()) -> list[Offered]:
         """Return at most ``at_most`` files in ``out``, an arbitrary selection, sorted by the time of modification.
 
         Left out are hidden files, names that end as in NOT_OFFERED, links and special files, and the folders of the
-        targets ``without``.
+        targets ``without``. ``unread`` has what could not be read, which is logged once.
         """
-        files = list(islice(_files(self.out, without), at_most))
+        unread: dict[str, OSError] = {}
+        files = list(islice(_files(self.out, unread, without), at_most))
+        for folder, error in unread.items():
+            if folder not in self.unread:
+                log.error("folder_not_read", folder=folder, error=error.strerror)
+        is_complete = len(files) < at_most and not without
+        self.unread = unread if is_complete else self.unread | unread
         return sorted(files, key=lambda file: (file.modified_ns, file.path))
 
     def route(self, path: Path) -> Route:
@@ -138,27 +145,34 @@ class Layout:
                 self._being_moved -= {path, destination}
 
 
-def _files(folder: Path, without: Container[str] = (), depth: int = 1) -> Iterator[Offered]:
-    """Yield the files below a folder. ``without``: names directly in the folder that are left out."""
-    for entry in _entries(folder):
+def _files(folder: Path, unread: dict[str, OSError], without: Container[str] = (), depth: int = 1) -> Iterator[Offered]:
+    """Yield the files below a folder. ``without``: names directly in the folder that are left out.
+
+    ``unread`` gets an error of each folder that cannot be read, or has files about which the system tells nothing.
+    """
+    for entry in _entries(folder, unread):
         if entry.name.startswith(".") or entry.name.endswith(NOT_OFFERED) or entry.name in without:
             continue
-        with suppress(FileNotFoundError):
+        try:
             if entry.is_dir(follow_symlinks=False) and depth < 2 * DEPTH_MAX:
-                yield from _files(Path(entry.path), depth=depth + 1)
+                yield from _files(Path(entry.path), unread, depth=depth + 1)
             elif entry.is_file(follow_symlinks=False):
                 status = entry.stat(follow_symlinks=False)
                 yield Offered(Path(entry.path), status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        except FileNotFoundError:
+            pass  # the file was removed during the search
+        except OSError as error:  # the folder may be listed, but not entered
+            unread.setdefault(str(folder), error)
 
 
-def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+def _entries(folder: Path, unread: dict[str, OSError]) -> Iterator[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             yield from entries
     except FileNotFoundError:
         pass  # the folder was removed during the search
     except OSError as error:
-        log.error("folder_not_read", folder=str(folder), error=error.strerror)
+        unread.setdefault(str(folder), error)
 
 
 def file_name_for(text: str) -> str:

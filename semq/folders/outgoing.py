@@ -99,9 +99,11 @@ class Outgoing:
     async def _search(self) -> float:
         """Send complete files. Return the seconds until the next search."""
         await self._retry_moves()
-        if not self._layout.unmoved:
-            self._states.succeeded(self._section)
         offered = await asyncio.to_thread(self._layout.offered, FILES_MAX, self._paused_targets())
+        if self._layout.unread:
+            self._states.failed(self._section, next(iter(self._layout.unread.values())))
+        elif not self._layout.unmoved:
+            self._states.succeeded(self._section)
         complete = self._complete(offered)
         pause_s = PAUSE_S_MIN
         while complete:

@@ -4,16 +4,19 @@ import os
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 import semq.folders.layout
 from semq.folders.errors import BadPlace
 from semq.folders.layout import NAME_BYTES_MAX, NOTE, Layout, file_name_for, free_path, marked, read_note, write_note
 from semq.umx_t.app_key import AppKey
+from tests.folders.long_paths import layout_with_long_path
 
 
 @pytest.fixture
@@ -63,6 +66,20 @@ def test_only_finished_regular_files_are_offered_the_oldest_first(layout: Layout
     os.mkfifo(layout.out / "56001" / "pipe")
     assert [file.path for file in layout.offered(100)] == [older, newer]
     assert len(layout.offered(1)) == 1
+
+
+def test_a_folder_that_can_be_listed_but_not_entered_is_logged_once_and_does_not_hide_others(tmp_path: Path) -> None:
+    layout, folder = layout_with_long_path(tmp_path)
+    file = put(layout, "56001", "good.xml")
+    with capture_logs() as lines:
+        for _ in range(2):
+            assert [offered.path for offered in layout.offered(100)] == [file]
+        layout.offered(0)  # ends before the folder is reached
+        layout.offered(100)
+    assert [(line["event"], line["folder"]) for line in lines] == [("folder_not_read", str(folder))]
+    rmtree(folder)
+    layout.offered(100)
+    assert not layout.unread
 
 
 def test_a_moved_file_gets_a_name_that_no_other_file_has(layout: Layout) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from semq.clock import SystemClock
 from semq.config.sections import FolderSection
 from semq.folders.layout import Layout, read_note
 from semq.folders.outgoing import PAUSE_S_MAX, Outgoing, _WaitingTarget
+from semq.foreign_text import shown
+from tests.folders.long_paths import layout_with_long_path
 from tests.service.companion.reported import ConnectedStates
 from tests.waiting import until
 
@@ -144,6 +147,19 @@ async def test_the_end_of_the_wait_for_a_target_causes_no_further_searches(layou
     path.unlink()
     outgoing._waiting_targets["56001"] = _WaitingTarget(clock.monotonic(), 1)
     assert await outgoing._search() > PAUSE_S_MAX / 2
+
+
+async def test_a_folder_that_cannot_be_read_is_reported_until_it_can(tmp_path: Path, node: AcceptingNode) -> None:
+    layout, folder = layout_with_long_path(tmp_path)
+    settings, reported = FolderSection(path=layout.root, settle_s=0), ConnectedStates()
+    outgoing = Outgoing(layout, settings, 1000, as_client(node), SystemClock(), reported.states)
+    put(layout, "56001/good.xml", b"good")
+    while not node.requests:
+        await outgoing._search()
+    assert "too long" in reported.failing[shown(str(layout.out))].error
+    rmtree(folder)
+    await outgoing._search()
+    assert reported.failing == {}
 
 
 async def test_a_name_that_is_not_utf_8_is_refused_and_other_files_are_sent(layout: Layout, start: Start) -> None:
