@@ -26,6 +26,7 @@ returns the state of a submission. ``Handlers`` registers functions for received
 | `link`                      | one connection to the node, reopened after a loss                              |
 | `requests`                  | requests to the node, and their answers                                        |
 | `subscription`, `pull`      | received documents and events: as iterators, and taken on demand               |
+| `unkept`                    | received documents for which the disk had no room                              |
 | `watch`                     | waiting for the outcomes of documents                                          |
 | `values`, `errors`          | results, and errors                                                            |
 | `content_type`, `file_body` | the content type of a file; bodies that are read in blocks while they are sent |
@@ -41,6 +42,7 @@ from semq.app.client import Client
 from semq.app.errors import (
     AlreadyGone,
     BadUrl,
+    BodyNotKept,
     IncompleteAnswer,
     LoginRefused,
     NoAnswer,
@@ -61,6 +63,7 @@ __all__ = [
     "AlreadyGone",
     "AppKey",
     "BadUrl",
+    "BodyNotKept",
     "Client",
     "Document",
     "DocumentEvent",

@@ -139,7 +139,7 @@ class Client:
 
         The result is an iterator and a context manager. The caller acknowledges, requeues or rejects each document; at
         most ``prefetch`` documents wait for this. The iteration ends when none has arrived for ``idle_s`` seconds
-        (None: never).
+        (None: never). It leaves out documents that do not fit on the disk; they are delivered again later.
         """
         queue = f"{INBOX}.{user}" if user else INBOX
 
@@ -161,7 +161,7 @@ class Client:
     async def pull(self, user: str = "", *, at_most: int = 1, wait_s: float = 0.0) -> PulledDocuments:
         """Take up to ``at_most`` documents; wait up to ``wait_s`` for the first. They may be settled in any order.
 
-        Raises RefusedByNode, NodeUnreachable, LoginRefused.
+        Raises RefusedByNode, NodeUnreachable, LoginRefused, and BodyNotKept if the first does not fit on the disk.
         """
         queue = f"{INBOX}.{user}" if user else INBOX
         return await pull(self._link, queue, at_most, wait_s, self._patience_s)
@@ -246,7 +246,7 @@ class Client:
         line that this program has written into the node's audit log before the act. ``repeat``: send the request
         again if the connection is lost or a shared channel is closed; False: raise NodeUnreachable.
 
-        Raises RefusedByNode, NodeBusy, IncompleteAnswer, NodeUnreachable, LoginRefused, NoAnswer.
+        Raises RefusedByNode, NodeBusy, IncompleteAnswer, NodeUnreachable, LoginRefused, NoAnswer, BodyNotKept.
         """
         return await self._requests.operate(
             operation, arguments or {}, self._limit(timeout_s), repeat=repeat, by=by, asked=asked

@@ -10,7 +10,8 @@ SemqError
 │   ├── NodeBusy
 │   ├── IncompleteAnswer
 │   ├── AlreadyGone
-│   └── NotYetKnown
+│   ├── NotYetKnown
+│   └── BodyNotKept
 ├── Misconfigured
 │   ├── BadUrl
 │   └── LoginRefused
@@ -76,6 +77,16 @@ class NotYetKnown(Unavailable):
     remedy = (
         "The node has accepted the document: do not send it again. `semq msg wait` waits for it, `semq msg trace` "
         "shows how far it has come."
+    )
+
+
+class BodyNotKept(Unavailable):
+    """A large body has arrived, but could not be written to a temporary file."""
+
+    code = "SEMQ-1316"
+    remedy = (
+        "Free space in the folder for temporary files of this program, or select another one by TMPDIR. The node "
+        "delivers a document again after a minute, and parks it after 20 deliveries (`semq failed requeue`)."
     )
 
 

@@ -14,8 +14,10 @@ from semq.app.errors import BadUrl, LoginRefused, NodeUnreachable
 from semq.clock import Clock
 from semq.errors import SemqError, Unavailable
 from semq.transport.client import ClientLink
+from semq.transport.client_channel import MakeSpool
 from semq.transport.dialer import OTHER_HOST, OUT_OF_DATE, PRODUCT, DialConfig, dial
 from semq.transport.errors import DialFailed, LinkLost
+from semq.transport.spool import SpooledBody
 from semq.transport.turn import Turn
 from semq.umx_t import retry
 
@@ -89,8 +91,10 @@ def _context(parts: SplitResult) -> ssl.SSLContext:
 class NodeConnection:
     """The connection to one node."""
 
-    def __init__(self, url: str, clock: Clock) -> None:
+    def __init__(self, url: str, clock: Clock, make_spool: MakeSpool = lambda _: SpooledBody()) -> None:
+        """``make_spool`` makes the file for a large body that arrives."""
         self.clock = clock
+        self._make_spool = make_spool
         self._config = read_url(url)
         self._turn: Turn | None = None
         self._client: ClientLink | None = None
@@ -149,7 +153,7 @@ class NodeConnection:
         try:
             async with asyncio.timeout(left_s):
                 client = await dial(self._config, self.clock, self._turn)
-                client.keeps_large_bodies = True
+                client.make_spool = self._make_spool
                 if self._is_closed:  # by another task, during the dial
                     await client.close()
                 return client

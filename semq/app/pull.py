@@ -1,11 +1,13 @@
 """Documents taken on demand; the caller settles each one later."""
 
 import asyncio
+from functools import partial
 
 from semq.amqp.errors import AmqpError, ChannelException
 from semq.amqp.events import Delivered
 from semq.app.errors import NodeUnreachable, RefusedByNode
 from semq.app.link import NodeConnection
+from semq.app.unkept import hold, is_unkept
 from semq.app.values import Document, read_document
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
@@ -37,15 +39,16 @@ class PulledDocuments:
 async def pull(link: NodeConnection, queue: str, at_most: int, wait_s: float, patience_s: float) -> PulledDocuments:
     """Take up to ``at_most`` documents, but none after BYTES_MAX bytes; wait up to ``wait_s`` for the first.
 
-    Raises RefusedByNode, NodeUnreachable, LoginRefused.
+    Raises RefusedByNode, NodeUnreachable, LoginRefused, and BodyNotKept if the first does not fit on the disk.
     """
     client = await link.connection(link.deadline(patience_s))
     try:
         channel = await client.open_channel()
         try:
             arrived = await _collect(channel, queue, at_most, wait_s)
+            unkept = arrived.pop() if arrived and is_unkept(arrived[-1]) else None
             pulled = PulledDocuments(channel, [read_document(channel, delivered) for delivered in arrived])
-            if not arrived:
+            if unkept is None and not arrived:
                 channel.close()
         except BaseException:
             if channel.is_open:
@@ -55,17 +58,21 @@ async def pull(link: NodeConnection, queue: str, at_most: int, wait_s: float, pa
         raise RefusedByNode({"code": error.code, "text": error.text, "remedy": error.remedy}) from error
     except (LinkLost, AmqpError) as error:
         raise NodeUnreachable(address=link.address, cause=str(error)) from error
+    if unkept is not None:
+        no_room = hold(unkept, partial(channel.nack, unkept.delivery_tag) if arrived else channel.close)
+        if not arrived:
+            raise no_room
     return pulled
 
 
 async def _collect(channel: ClientChannel, queue: str, at_most: int, wait_s: float) -> list[Delivered]:
     """Wait for the first document by a consumer; get others one by one, so that their size is bounded.
 
-    Only the reply to basic.get shows that the queue is empty.
+    Only the reply to basic.get shows that the queue is empty. A document whose body was dropped is the last one.
     """
     arrived = await _first_delivery(channel, queue, wait_s) if wait_s > 0 else []
-    size = sum(len(delivered.body) for delivered in arrived)
-    while len(arrived) < at_most and size < BYTES_MAX:
+    size = sum(delivered.header.body_size for delivered in arrived)
+    while len(arrived) < at_most and size < BYTES_MAX and not (arrived and is_unkept(arrived[-1])):
         reply = await channel.get(queue)
         if reply is None:
             break
@@ -81,7 +88,7 @@ async def _collect(channel: ClientChannel, queue: str, at_most: int, wait_s: flo
                 reply.body,
             )
         )
-        size += len(reply.body)
+        size += reply.header.body_size
     return arrived
 
 

@@ -14,11 +14,12 @@ from typing import Any
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError, ChannelException
 from semq.amqp.events import Delivered
-from semq.app.errors import NoAnswer, NodeUnreachable, RefusedByNode, node_error
+from semq.app.errors import BodyNotKept, NoAnswer, NodeUnreachable, RefusedByNode, node_error
 from semq.app.file_body import BlockBody
 from semq.app.link import NodeConnection
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
+from semq.transport.spool import UnkeptBody
 
 ADMIN = "semq.admin"
 SHARED_MAX = 1 << 20  # bytes; a larger request has a channel of its own
@@ -66,7 +67,11 @@ class _RequestChannel:
     def _on_answers(self, batch: list[Delivered]) -> None:
         for delivered in batch:
             waiting = self._waiting.get(delivered.header.correlation_id or "")
-            if waiting is not None and not waiting.done():
+            if waiting is None or waiting.done():
+                continue
+            if isinstance(delivered.body, UnkeptBody):
+                waiting.set_exception(BodyNotKept(bytes=delivered.body.size, fault=delivered.body.fault))
+            else:
                 waiting.set_result(json.loads(bytes(delivered.body)))
 
     def _on_closed(self, error: AmqpError | LinkLost | None) -> None:
@@ -116,7 +121,8 @@ class Requests:
 
         ``repeat=False``: raise NodeUnreachable instead.
 
-        Raises RefusedByNode, NodeBusy, IncompleteAnswer, NodeUnreachable, LoginRefused, ForeignBroker, NoAnswer.
+        Raises RefusedByNode, NodeBusy, IncompleteAnswer, NodeUnreachable, LoginRefused, ForeignBroker, NoAnswer,
+        BodyNotKept.
         """
         until = self._link.deadline(timeout_s)
         header = ContentHeader.build(len(body), properties)

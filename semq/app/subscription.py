@@ -6,6 +6,7 @@ The node redelivers unsettled deliveries on the new connection.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import partial
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
@@ -13,6 +14,7 @@ from semq.amqp.errors import AmqpError, ChannelException
 from semq.amqp.events import Delivered
 from semq.app.errors import NodeUnreachable, RefusedByNode
 from semq.app.link import RETRY_S_MIN, NodeConnection
+from semq.app.unkept import hold, is_unkept
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
 
@@ -140,7 +142,10 @@ class Subscription(Generic[T]):
 
         def on_delivered(batch: list[Delivered]) -> None:
             for delivered in batch:
-                arrived.put_nowait(delivered)
+                if is_unkept(delivered):
+                    hold(delivered, partial(channel.nack, delivered.delivery_tag))
+                else:
+                    arrived.put_nowait(delivered)
 
         channel.on_closed = lambda _: arrived.put_nowait(None)
         channel.on_cancelled = lambda _: channel.close()

@@ -30,10 +30,11 @@ from semq.amqp.events import (
 )
 from semq.transport.errors import LinkLost
 from semq.transport.link import SocketLink
-from semq.transport.spool import SpooledBody
+from semq.transport.spool import SpooledBody, UnkeptBody
 
 Body: TypeAlias = bytes | memoryview
 OnDelivered: TypeAlias = Callable[[list[Delivered]], None]
+MakeSpool: TypeAlias = Callable[[int], SpooledBody]  # called with the size of the body; raises OSError
 Reply = TypeVar("Reply", bound=m.Method)
 
 
@@ -61,11 +62,11 @@ class ClientChannel:
     ``on_closed(error)``: the channel has ended; ``error`` is None after an orderly end.
     """
 
-    def __init__(self, owner: ChannelOwner, number: int, keeps_large_bodies: bool = False) -> None:
-        """``keeps_large_bodies``: a body that arrives in chunks is put in a file; otherwise it is dropped."""
+    def __init__(self, owner: ChannelOwner, number: int, make_spool: MakeSpool | None = None) -> None:
+        """``make_spool`` makes the file for a body that arrives in chunks; None: such bodies are dropped."""
         self.number = number
-        self._keeps_large_bodies = keeps_large_bodies
-        self._spool: SpooledBody | None = None
+        self._make_spool = make_spool
+        self._spool: SpooledBody | UnkeptBody | None = None
         self._writable: asyncio.Event | None = None
         self.on_settled: Callable[[list[tuple[Any, bool]]], None] = lambda _: None
         self.on_returned: Callable[[Returned], None] = lambda _: None
@@ -288,16 +289,24 @@ class ClientChannel:
                 raise AssertionError(f"no channel expects {event!r}")
 
     def process_part(self, event: ContentStarted | BodyChunk | ContentFinished) -> None:
-        """Process a part of a content whose body arrives in chunks. The complete content is reported."""
+        """Process a part of a content whose body arrives in chunks. The complete content is reported.
+
+        Its body is an ``UnkeptBody`` if the file system did not take it: an exception would end the connection, which
+        others use, too.
+        """
         if isinstance(event, ContentStarted):
-            self._streamed = event
-            self._spool = SpooledBody() if self._keeps_large_bodies else None
-        elif isinstance(event, BodyChunk) and self._spool is not None:
-            self._spool.add(event.data)
-        elif isinstance(event, ContentFinished) and self._streamed is not None:
+            self._streamed, self._spool = event, None
+        if self._streamed is None:
+            return
+        header = self._streamed.header
+        try:
+            self._write_part(event, header.body_size)
+        except OSError as error:
+            self._spool = UnkeptBody(header.body_size, error)
+        if isinstance(event, ContentFinished):
             body: Any = b"" if self._spool is None else self._spool
             self._spool = None
-            self.process(content_event(self.number, self._streamed.method, self._streamed.header, body))
+            self.process(content_event(self.number, self._streamed.method, header, body))
 
     def report_read(self) -> None:
         """Report the confirms and deliveries collected during this read."""
@@ -324,6 +333,7 @@ class ClientChannel:
             return
         self.is_open = False
         self.error = error
+        self._spool = None
         self.report_read()
         self._owner.forget(self.number)
         failure = error or LinkLost("the channel was closed")
@@ -337,6 +347,15 @@ class ClientChannel:
         self.on_closed(error)
 
     # Inside.
+
+    def _write_part(self, event: ContentStarted | BodyChunk | ContentFinished, size: int) -> None:
+        if isinstance(event, ContentStarted):
+            self._spool = None if self._make_spool is None else self._make_spool(size)
+        elif isinstance(self._spool, SpooledBody):
+            if isinstance(event, BodyChunk):
+                self._spool.add(event.data)
+            else:
+                self._spool.flush()
 
     async def _ask(self, method: m.Method) -> Any:
         self._check_open()

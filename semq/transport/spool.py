@@ -1,4 +1,7 @@
-"""A large body in a temporary file, written as it arrives and never complete in memory."""
+"""A large body in a temporary file, written as it arrives and never complete in memory.
+
+``UnkeptBody`` takes its place if the file system does not take the body.
+"""
 
 import os
 import tempfile
@@ -18,7 +21,8 @@ class SpooledBody:
         self._size = 0
 
     def __del__(self) -> None:
-        with suppress(OSError):  # the disk is full; ``flush`` has raised the same error
+        # OSError: the disk is full; ``flush`` has raised the same error. AttributeError: no file could be made.
+        with suppress(OSError, AttributeError):
             self._file.close()
 
     def __len__(self) -> int:
@@ -49,3 +53,12 @@ class SpooledBody:
         while block := os.pread(self._file.fileno(), size, at):
             yield block
             at += len(block)
+
+
+class UnkeptBody:
+    """A large body that has arrived and was dropped, because it could not be written to a file."""
+
+    def __init__(self, size: int, error: OSError) -> None:
+        self.size = size
+        # Not the error itself: its traceback would keep the file open.
+        self.fault = error.strerror or str(error)

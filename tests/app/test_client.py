@@ -7,7 +7,18 @@ from uuid import uuid4
 import pytest
 
 from semq.amqp.content import Properties
-from semq.app import AppKey, Client, Document, DocumentEvent, NodeUnreachable, NotYetKnown, RefusedByNode, Sent
+from semq.app import (
+    AppKey,
+    BodyNotKept,
+    Client,
+    Document,
+    DocumentEvent,
+    NodeUnreachable,
+    NotYetKnown,
+    RefusedByNode,
+    Sent,
+)
+from tests.app.full_disk import full_disk, spooling
 from tests.app.network import ABSENT, DOCUMENT_MAX, STRANGER, Network
 from tests.test_trace_context import PARENT
 from tests.waiting import PATIENCE_S, until
@@ -215,6 +226,17 @@ async def test_an_unknown_operation_is_refused(sender: Client) -> None:
     with pytest.raises(RefusedByNode) as caught:
         await sender.request("msg.frobnicate")
     assert caught.value.code == "SEMQ-2101"
+
+
+async def test_an_answer_that_does_not_fit_on_the_disk_is_reported_and_the_channel_stays(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with spooling(network.sender.url, monkeypatch, size=1) as client:
+        with full_disk(), pytest.raises(BodyNotKept):
+            await client.request("node.status")
+        requests = client._requests._shared
+        assert await client.request("node.status")
+        assert client._requests._shared is requests
 
 
 async def test_an_empty_document_is_a_document(sender: Client, receiver: Client) -> None:

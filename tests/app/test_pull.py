@@ -4,17 +4,24 @@ import asyncio
 
 import pytest
 
-from semq.app import AlreadyGone, Client, Document
+from semq.app import AlreadyGone, BodyNotKept, Client, Document, unkept
 from semq.app.pull import PulledDocuments
 from semq.transport.client_channel import ClientChannel
+from tests.app.full_disk import LARGE, full_disk, spooling
+from tests.app.network import Network
 from tests.waiting import PATIENCE_S
+
+
+async def send(sender: Client, user: str, *bodies: bytes) -> None:
+    """Send documents to an inbox, one after the other."""
+    for body in bodies:
+        sent = await sender.send(f"56001/{user}", body)
+        await sender.wait_for_delivery(sent.lk0)
 
 
 async def pull(sender: Client, receiver: Client, user: str, *bodies: bytes) -> PulledDocuments:
     """Send documents to an inbox and take all of them."""
-    for body in bodies:
-        sent = await sender.send(f"56001/{user}", body)
-        await sender.wait_for_delivery(sent.lk0)
+    await send(sender, user, *bodies)
     pulled = await receiver.pull(user, at_most=len(bodies), wait_s=PATIENCE_S)
     assert [document.payload for document in pulled.documents] == list(bodies)
     return pulled
@@ -62,3 +69,47 @@ async def test_a_pull_ends_although_callers_gave_up_their_last_settlements(
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     assert not channel.is_open
+
+
+async def test_a_document_that_does_not_fit_on_the_disk_is_held_and_others_are_delivered(
+    network: Network, sender: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with spooling(network.receiver.url, monkeypatch) as receiver:
+        earlier = await pull(sender, receiver, "full", b"in work")
+        await send(sender, "full", LARGE, b"behind")
+        with full_disk():
+            with pytest.raises(BodyNotKept) as caught:
+                await receiver.pull("full", at_most=2, wait_s=PATIENCE_S)
+            assert caught.value.facts["retry_after_s"] == unkept.HELD_S
+            pulled = await receiver.pull("full", at_most=2, wait_s=PATIENCE_S)
+        assert [document.payload for document in pulled.documents] == [b"behind"]
+        for taken in (earlier, pulled):  # the connection is the same
+            await taken.documents[0].ack()
+            await taken.note_settled()
+
+
+async def test_documents_before_one_that_does_not_fit_on_the_disk_are_delivered(
+    network: Network, sender: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with spooling(network.receiver.url, monkeypatch) as receiver:
+        await send(sender, "before", b"first", LARGE, b"behind")
+        with full_disk():
+            pulled = await receiver.pull("before", at_most=3, wait_s=PATIENCE_S)
+        assert [document.payload for document in pulled.documents] == [b"first"]
+        await pulled.documents[0].ack()
+        await pulled.note_settled()
+
+
+async def test_a_held_document_is_delivered_again_when_its_time_is_over(
+    network: Network, sender: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unkept, "HELD_S", 0.0)
+    async with spooling(network.receiver.url, monkeypatch) as receiver:
+        await send(sender, "again", LARGE)
+        with full_disk(), pytest.raises(BodyNotKept):
+            await receiver.pull("again", wait_s=PATIENCE_S)
+        pulled = await receiver.pull("again", wait_s=PATIENCE_S)
+        (document,) = pulled.documents
+        assert (document.payload, document.deliveries, document.is_intact) == (LARGE, 2, True)
+        await document.ack()
+        await pulled.note_settled()

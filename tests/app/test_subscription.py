@@ -9,6 +9,7 @@ import pytest
 
 from semq.app import AlreadyGone, Client, NodeUnreachable, RefusedByNode
 from semq.transport.client_channel import ClientChannel
+from tests.app.full_disk import LARGE, full_disk, spooling
 from tests.app.network import Network
 
 
@@ -87,3 +88,25 @@ async def test_a_queue_with_a_reserved_name_is_refused(receiver: Client) -> None
     with pytest.raises(RefusedByNode) as caught:
         await receiver.events(queue="amq.reserved").open()
     assert caught.value.code == "SEMQ-4403"
+
+
+async def test_an_iteration_leaves_out_a_document_until_it_fits_on_the_disk(
+    network: Network, sender: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[Any] = []
+    monkeypatch.setattr("semq.app.subscription.hold", lambda delivered, give_back: held.append(give_back))
+    large = await sender.send("56001/full-disk", LARGE)
+    await sender.wait_for_delivery(large.lk0)
+    small = await sender.send("56001/full-disk", b"small")
+    async with spooling(network.receiver.url, monkeypatch) as client:
+        documents = client.receive("full-disk")
+        with full_disk():
+            document = await anext(documents)
+        assert document.lk0 == small.lk0
+        await document.ack()
+        (give_back,) = held
+        give_back()
+        document = await anext(documents)
+        assert (document.lk0, document.payload, document.deliveries) == (large.lk0, LARGE, 2)
+        await document.ack()
+        assert documents.times_opened == 1

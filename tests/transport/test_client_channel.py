@@ -1,7 +1,13 @@
 """A dialled channel: requests, confirms, deliveries in batches, flow, large contents, and the end of the channel."""
 
 import asyncio
-from typing import Any
+import errno
+import os
+import tempfile
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
 
 import pytest
 
@@ -12,6 +18,7 @@ from semq.amqp.limits import ANY_SIZE, ConnectionLimits
 from semq.broker import session
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
+from semq.transport.spool import SpooledBody, UnkeptBody
 from tests.transport.pair import header, pair
 from tests.transport.publishing import publish_and_wait
 
@@ -227,3 +234,47 @@ async def test_a_too_large_content_is_reported_in_order_without_its_body() -> No
             await done.wait()
         assert deliveries == [(len(body), body if len(body) <= 1000 else b"") for body in bodies]
         assert await publish_and_wait(channel, "", queue, header(bytes(1001)), bytes(1001))
+
+
+def full() -> IO[bytes]:
+    """Return a file on a disk without free bytes."""
+    return Path("/dev/full").open("w+b")
+
+
+def missing() -> IO[bytes]:
+    """Fail as on a disk without free inodes."""
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("size", [1001, 200_000])  # the error comes with the flush, or with a chunk
+@pytest.mark.parametrize("make_file", [full, missing])
+async def test_a_large_body_that_no_file_takes_is_dropped_and_the_channel_goes_on(
+    monkeypatch: pytest.MonkeyPatch, size: int, make_file: Callable[[], IO[bytes]]
+) -> None:
+    limits = ConnectionLimits(body_max=ANY_SIZE, stream_from=1001, arriving_max=1000)
+    spools: list[weakref.ref[SpooledBody]] = []
+
+    def spool(_: int) -> SpooledBody:
+        body = SpooledBody()
+        spools.append(weakref.ref(body))
+        return body
+
+    async with pair() as endpoints:
+        link = await endpoints.dial(limits=limits)
+        link.make_spool = spool
+        channel, other = await link.open_channel(), await link.open_channel()
+        queue = (await channel.declare_queue(exclusive=True)).queue
+        batches = Batches()
+        await channel.consume(queue, batches)
+        with monkeypatch.context() as patch:
+            patch.setattr(tempfile, "TemporaryFile", lambda **_: make_file())
+            channel.publish("", queue, header(bytes(size)), bytes(size))
+            channel.publish("", queue, header(b"small"), b"small")
+            bodies: list[Any] = await batches.until(2)
+        unkept, small = bodies
+        assert isinstance(unkept, UnkeptBody)
+        assert small == b"small"
+        assert [spooled() for spooled in spools] == [None] * len(spools)  # the files are gone
+        channel.nack(batches.deliveries[0].delivery_tag)
+        assert bytes((await batches.until(3))[2]) == bytes(size)
+        assert (await other.declare_queue(queue, passive=True)).consumer_count == 1
