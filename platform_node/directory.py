@@ -94,12 +94,10 @@ class HubDirectory:
     def _breach(
         self, envelope: Envelope, agreed: Sequence[Terms], size: int, waiting: Callable[[str, str], int]
     ) -> Reason | None:
-        """Return the broken term as the reason for a refusal; None if the message keeps all terms.
-
-        ``waiting_max`` and ``per_minute`` concern only the first attempt of a message.
-        """
+        """Return the broken term as the reason for a refusal; None if the message keeps all terms."""
         source, target = envelope.lk0.node, envelope.target.node
-        pair = f"{source} {target}"
+        # Later attempts have a rate of their own, so that they do not use up that of new documents.
+        metered = f"{source} {target}" + (" again" if envelope.att > 1 else "")
         sealed = bool(envelope.session_key)
         try:
             # The bytes of a seal do not count against the agreed size.
@@ -107,9 +105,9 @@ class HubDirectory:
             if terms.encrypt and not sealed:
                 raise SealRequired(target=str(target))
             copies = waiting(str(source), str(target)) if terms.waiting_max else 0
-            if envelope.att <= 1 and copies and copies >= terms.waiting_max:
+            if copies and copies >= terms.waiting_max:
                 raise QuotaReached(target=str(target), waiting=copies)
-            if envelope.att <= 1 and not self._meter.take(pair, terms, self._clock.monotonic()):
+            if not self._meter.take(metered, terms, self._clock.monotonic()):
                 raise TooFast(target=str(target), per_minute=terms.per_minute)
         except SemqError as error:
             return error.code, error.text

@@ -24,6 +24,7 @@ COUNTERS: dict[str, str] = {
     # at the hub
     "forwarded": "forwarded to targets that are online",
     "stored": "stored for targets that are offline or busy",
+    "beyond_limit": "void markers and later attempts beyond a limit, which were not answered and are sent again",
     "refused_by_operator": "stored copies that an operator refused",
     "ack_other": "acknowledgements from the wrong node, or for another message than the stored copy",
     "carried": "passed to the instance that serves the home of their target",

@@ -7,7 +7,7 @@ A class-3 message is forwarded only while the store holds nothing for its target
 from collections.abc import Sequence
 
 from semq.engine.core import Core, note_lines, with_marker_note
-from semq.engine.errors import DocumentTooLarge, Expired, QuotaReached
+from semq.engine.errors import DocumentTooLarge, Expired, QuotaReached, TooFast
 from semq.engine.frames import document_size
 from semq.engine.hub.custody import Custody
 from semq.engine.hub.forward_notes import ForwardNotes, forward_note
@@ -22,6 +22,11 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Envelope, Function, Packet, Primitive
 from semq.umx_t.records import HubFlag, Receipt
 from semq.umx_t.status import SaveFwd
+
+LATER_CODES = (QuotaReached.code, TooFast.code)  # limits below which the same message may be later
+# Stored copies of a pair beyond which no void marker is added if documents of the pair are refused: messages of such a
+# pair that the hub has forwarded, and not stored, are at most those under way (``EngineSettings.flight``).
+MARKERS_MAX = 4096
 
 
 class Relay:
@@ -49,7 +54,7 @@ class Relay:
             if fault is not None:
                 self.note_violation(fault, str(peer), envelope)
             elif (reason := self._refusal(message)) is not None:
-                if self._may_be_held(envelope):
+                if self._may_be_held(envelope, reason):
                     barred[len(to_store)] = reason
                     to_store.append(message)
                 else:
@@ -67,7 +72,8 @@ class Relay:
     def _refusal(self, message: Data) -> Reason | None:
         envelope = message.envelope
         if envelope.void and not message.dropped and self.directory.serves(envelope.target.node):
-            return None  # a marker must reach the receiver's ledger, even if the document itself would be refused
+            # A marker must reach the receiver's ledger, even if the document itself would be refused.
+            return self._excess_of_markers(envelope)
         reason = self.directory.refuse(envelope, message.size, self.custody.waiting)
         size, most = document_size(message), self.core.settings.max_document_bytes
         if reason is None and (message.dropped or size > most):
@@ -78,12 +84,33 @@ class Relay:
             return QuotaReached.code, "Too many documents wait for this partner at the hub."
         return reason
 
-    def _may_be_held(self, envelope: Envelope) -> bool:
+    def _excess_of_markers(self, envelope: Envelope) -> Reason | None:
+        """Return the reason not to store a void marker that replaces no copy; None to store it."""
+        source, target = envelope.lk0.node, envelope.target.node
+        copies = self.custody.waiting(str(source), str(target))
+        is_beyond = self.custody.is_full(str(target))
+        if not is_beyond and copies >= MARKERS_MAX:
+            terms = self.directory.terms(source, target) or ()
+            is_beyond = not self.directory.may_send(source, target)
+            is_beyond = is_beyond or any(0 < each.waiting_max <= copies for each in terms)
+        return (QuotaReached.code, "Too many void markers wait for this partner at the hub.") if is_beyond else None
+
+    def _is_for_later(self, envelope: Envelope, reason: Reason) -> bool:
+        """Whether a message is dropped without an answer, so that its sender asks and sends it again.
+
+        A refusal of a later attempt, or of a void marker, could end a message of which the receiver has a copy."""
+        return reason[0] in LATER_CODES and (envelope.void or envelope.att > 1)
+
+    def _may_be_held(self, envelope: Envelope, reason: Reason) -> bool:
         """Whether the store may already hold a copy: the hub does not refuse a message in its custody (H1)."""
-        is_stored = not envelope.void and envelope.attributes.save_fwd is not SaveFwd.DROP
-        return is_stored and not self.custody.is_clear(str(envelope.target.node), class3=True)
+        if envelope.attributes.save_fwd is SaveFwd.DROP or (envelope.void and not self._is_for_later(envelope, reason)):
+            return False
+        return not self.custody.is_clear(str(envelope.target.node), class3=True)
 
     def _refuse(self, envelope: Envelope, reason: Reason) -> None:
+        if self._is_for_later(envelope, reason):
+            self.core.count("beyond_limit")
+            return
         self.core.mail.add(*forward_note(envelope, HubFlag.REFUSED, reason))
         self._line(envelope, Event.REFUSED, f"{reason[0]} {reason[1]}")
 
