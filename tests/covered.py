@@ -109,7 +109,6 @@ semq.engine.receiver.answers           engine/receiver/test_handover.py
 semq.engine.receiver.delivery          flows/order/test_lanes.py
 semq.engine.receiver.ledger            flows/test_documents.py
 semq.engine.receiver.reacks            flows/test_edges.py
-semq.engine.receiver.recording         flows/test_documents.py
 semq.engine.receiver.user_queue        flows/order/test_turns.py
 semq.engine.secrecy.sealing            flows/secrecy/test_secrecy.py
 semq.engine.secrecy.testimony          flows/distrust/test_statement_rights.py

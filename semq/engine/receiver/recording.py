@@ -97,9 +97,16 @@ class Receiver:
         large = [message for message in messages if self._is_stored_ahead(message)]
         others = [message for message in messages if not self._is_stored_ahead(message)] if large else messages
         if others:
-            self.core.post(self._record(peer, others))
+            self.core.post(self._record(peer, others), failed=partial(self._record_apart, peer, others))
         for message in large:
             self.core.post(self._record(peer, [message]), ahead=[(RECEIVED_BODIES, bytes(message.body))])
+
+    def _record_apart(self, peer: Address, messages: Sequence[Data], error: Exception) -> None:
+        """Record messages one by one after a failure, unless the store is away: the fault may be in one of them, and
+        they would arrive together again."""
+        if len(messages) > 1 and not isinstance(error, Unavailable):
+            for message in messages:
+                self.core.post(self._record(peer, [message]))
 
     def _without_manifests(self, peer: Address, messages: Sequence[Data]) -> list[Data]:
         """Begin the search for the pieces of each manifest, after which it is recorded; return the other messages."""
