@@ -64,7 +64,7 @@ class Web:
         self.attempts = Attempts(self.http.attempts_per_minute, clock)
         self.streams = Streams(self.http.streams)
         self.oidc = None if self.http.oidc is None else _provider(self.http.oidc, clock)
-        self.logins = Logins(self, lambda key: self.leases.has(key) or self.streams.has(key))
+        self.logins = Logins(self, self.leases.has)
         self._snapshots = Snapshots(clock)
         parts = mounts.parts()
         self.folders = {part.name: part.folder for part in parts}

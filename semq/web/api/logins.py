@@ -8,12 +8,13 @@ import asyncio
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from semq.access_rights import AccessScope
 from semq.app import Client
 from semq.app.errors import LoginRefused
-from semq.clock import draw_secret
+from semq.clock import Clock, draw_secret
 from semq.web.access.node_login import LOGIN_S, LoginServices, is_node_admin, node_url
 from semq.web.access.visitor import ALL_RIGHTS, Visitor
 from semq.web.errors import TooManyRequests
@@ -29,13 +30,27 @@ class _Login:
     password_hash: bytes
     client: Client
     used_at: float
+    requests: set[asyncio.Task[Any]] = field(default_factory=set)  #: the tasks that use the connection
+
+    def use(self, clock: Clock) -> None:
+        """Note a use from now to the end of this task, which is that of a request and its answer."""
+        task = asyncio.current_task()
+        assert task is not None
+
+        def end(_: object) -> None:
+            self.requests.discard(task)
+            self.used_at = clock.monotonic()
+
+        if task not in self.requests:
+            self.requests.add(task)
+            task.add_done_callback(end)
 
 
 class Logins:
     """The connections of users, keyed by the name of the user."""
 
     def __init__(self, web: LoginServices, is_in_use: Callable[[str], bool]) -> None:
-        """``is_in_use(key)``: whether a lease or stream of this ``Visitor.key`` needs the connection."""
+        """``is_in_use(key)``: whether a lease of this ``Visitor.key`` needs the connection between two requests."""
         self._web = web
         self._is_in_use = is_in_use
         self._logins: OrderedDict[str, _Login] = OrderedDict()
@@ -52,7 +67,7 @@ class Logins:
         login = self._known(name, password) or await self._open(name, password, peer)
         if login is None:
             return None
-        login.used_at = self._web.clock.monotonic()
+        login.use(self._web.clock)
         rights = ALL_RIGHTS if is_node_admin(self._web.settings, name) else APPLICATION
         return Visitor(name, VIA, peer, frozenset(rights), None, login.client)
 
@@ -91,9 +106,11 @@ class Logins:
 
     async def _close_idle(self) -> None:
         now = self._web.clock.monotonic()
-        idle = [name for name, login in self._logins.items() if now - login.used_at > IDLE_S]
-        for name in [name for name in idle if not self._is_in_use(f"{VIA}:{name}")]:
-            await self._logins.pop(name).client.close()
+        unused = [name for name, login in self._logins.items() if not login.requests and now - login.used_at > IDLE_S]
+        idle = [name for name in unused if not self._is_in_use(f"{VIA}:{name}")]
+        # Removed together: a request could begin to use one while another is closed.
+        for login in [self._logins.pop(name) for name in idle]:
+            await login.client.close()
 
     async def close(self) -> None:
         for login in self._logins.values():

@@ -13,9 +13,6 @@ class Streams:
         self._at_most = at_most
         self._open: Counter[str] = Counter()  #: key of the visitor | number
 
-    def has(self, key: str) -> bool:
-        return key in self._open
-
     def enter(self, key: str) -> Callable[[], None]:
         """Count a stream or long poll; return the function to call at its end. Raises TooManyRequests."""
         if self._open[key] >= self._at_most:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import httpx
@@ -149,6 +150,35 @@ async def test_users_of_the_node_have_their_own_permissions(inprocess: InProcess
                 answer = await erp.post(path)
                 assert (answer.status_code, answer.json()["code"]) == (403, "SEMQ-4403"), answer.text
             assert (await erp.get("/events")).status_code == 403
+
+
+async def test_the_connection_of_an_upload_is_not_closed_as_idle(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = await inprocess.hub()
+    text = LOCAL_CONFIG.format(name="10008", hub=hub.port)
+    node = await inprocess.start_node(inprocess.settings("10008", text + USERS))
+    await linked(node)
+    monkeypatch.setattr("semq.web.api.logins.IDLE_S", -1.0)
+    async with serving(node) as site:
+        ops, erp = [
+            httpx.AsyncClient(base_url=f"{site.url}/api/v1", auth=auth, timeout=60, verify=False)
+            for auth in (("ops", "swordfish swordfish"), ("erp", "erp erp erp"))
+        ]
+
+        async def parts() -> AsyncIterator[bytes]:
+            yield b"x" * 1000
+            await until(lambda: site.web.logins._logins)
+            assert (await erp.get("/who")).status_code == 200  # a new connection closes idle ones
+            yield b"x"
+
+        async with ops, erp:
+            sent = await ops.post("/documents?target=56001", content=parts())
+            assert sent.status_code == 201, sent.text
+            await site.web.logins._logins.pop("erp").client.close()
+            await until(lambda: not site.web.logins._logins["ops"].requests)
+            assert (await erp.get("/who")).status_code == 200
+            assert list(site.web.logins._logins) == ["erp"]
 
 
 async def test_a_session_needs_the_csrf_token_for_acts(hub: HubNode) -> None:
