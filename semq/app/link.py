@@ -17,7 +17,6 @@ from semq.transport.client import ClientLink
 from semq.transport.client_channel import MakeSpool
 from semq.transport.dialer import OTHER_HOST, OUT_OF_DATE, PRODUCT, DialConfig, dial
 from semq.transport.errors import DialFailed, LinkLost
-from semq.transport.spool import SpooledBody
 from semq.transport.turn import Turn
 from semq.umx_t import retry
 
@@ -91,8 +90,8 @@ def _context(parts: SplitResult) -> ssl.SSLContext:
 class NodeConnection:
     """The connection to one node."""
 
-    def __init__(self, url: str, clock: Clock, make_spool: MakeSpool = lambda _: SpooledBody()) -> None:
-        """``make_spool`` makes the file for a large body that arrives."""
+    def __init__(self, url: str, clock: Clock, make_spool: MakeSpool) -> None:
+        """``make_spool``: see ``Client``."""
         self.clock = clock
         self._make_spool = make_spool
         self._config = read_url(url)

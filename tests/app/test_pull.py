@@ -1,12 +1,14 @@
 """Documents taken on demand and settled one by one; ``tests/web/api/test_inbox.py`` does the same over HTTP."""
 
 import asyncio
+import errno
 
 import pytest
 
 from semq.app import AlreadyGone, BodyNotKept, Client, Document, unkept
 from semq.app.pull import PulledDocuments
 from semq.transport.client_channel import ClientChannel
+from semq.transport.spool import SpooledBody
 from tests.app.full_disk import LARGE, full_disk, spooling
 from tests.app.network import Network
 from tests.waiting import PATIENCE_S
@@ -112,4 +114,28 @@ async def test_a_held_document_is_delivered_again_when_its_time_is_over(
         (document,) = pulled.documents
         assert (document.payload, document.deliveries, document.is_intact) == (LARGE, 2, True)
         await document.ack()
+        await pulled.note_settled()
+
+
+async def test_a_program_can_refuse_a_large_document_before_its_body_is_on_the_disk(
+    network: Network, sender: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unkept, "HELD_S", 0.0)
+    announced: list[int] = []
+
+    def make_spool(size: int) -> SpooledBody:
+        announced.append(size)
+        if len(announced) == 1:
+            raise OSError(errno.ENOSPC, "others need the space")
+        return SpooledBody()
+
+    async with spooling(network.receiver.url, monkeypatch, make_spool=make_spool) as receiver:
+        await send(sender, "refused", LARGE)
+        with pytest.raises(BodyNotKept) as caught:
+            await receiver.pull("refused", wait_s=PATIENCE_S)
+        assert caught.value.facts["fault"] == "others need the space"
+        pulled = await receiver.pull("refused", wait_s=PATIENCE_S)
+        assert [document.payload for document in pulled.documents] == [LARGE]
+        assert announced == [len(LARGE)] * 2
+        await pulled.documents[0].ack()
         await pulled.note_settled()
