@@ -52,12 +52,21 @@ class DefinitionOperations:
     def __init__(self, node: OperatedHub) -> None:
         self._node = node
         self._text = ""  #: the definitions in force; empty until ``follow`` or an import has put some in force
+        self._following = asyncio.Lock()  #: held from a look at the control database to what follows from it
 
     async def follow(self) -> None:
         """Put the newest stored definitions in force: the job."""
-        newest = await self._node.control(identities.latest_definition)
-        if newest is not None and newest[0] > self._node.directory.version:
-            self._apply(newest[0], newest[1], read_definitions(newest[1]))
+        async with self._following:
+            await self._follow()
+
+    async def _follow(self) -> None:
+        version, text = await self._node.control(identities.latest_definition) or (0, "")
+        before = self._node.directory.version
+        if (version, text) == (before, self._text):
+            return
+        if version <= before:  # an instance that starts now would use these, too
+            log.error("definitions_went_back", version=version, version_before=before)
+        self._apply(version, text, read_definitions(text))
 
     def _read(self, text: str) -> HubDefinitions:
         return read_definitions(text, list(self._node.settings.nodes))
@@ -100,10 +109,14 @@ class DefinitionOperations:
         """
         text, why = arguments.document, caller.with_user(arguments.why)
         definitions = self._read(text)
-        await self.follow()
+        async with self._following:
+            return await self._import(text, why, arguments.expect, definitions)
+
+    async def _import(self, text: str, why: str, expect: int | None, definitions: HubDefinitions) -> dict[str, Any]:
+        await self._follow()
         directory = self._node.directory
-        if arguments.expect not in (None, directory.version):
-            raise DefinitionsChanged(expected=arguments.expect, in_force=directory.version)
+        if expect not in (None, directory.version):
+            raise DefinitionsChanged(expected=expect, in_force=directory.version)
         if directory.version and text == self._text:
             return {"version": directory.version, "changes": []}
         changed, version_before = changes(directory.definitions, definitions), directory.version
@@ -111,8 +124,7 @@ class DefinitionOperations:
         version = await self._node.control(identities.add_definition, text, now, why, version_before)
         if version is None:
             raise DefinitionsChanged("Other definitions have been imported at the same time.", expected=version_before)
-        if directory.version < version:
-            self._apply(version, text, definitions)
+        self._apply(version, text, definitions)
         return {"version": version, "changes": changed}
 
 
