@@ -137,7 +137,7 @@ class Membership:
             store = f"{self.store[0]}.{self.store[1]}"
             raise StoreNumberTaken(store=store, known=str(noted.store_uuid), own=str(store_uuid))
         present = self._state()
-        self._endpoint = endpoint
+        self._endpoint, self._store_uuid = endpoint, store_uuid
         await self.follow()
         return present.boot <= noted.state.boot or present[1:] < noted.state[1:]
 
@@ -147,7 +147,7 @@ class Membership:
             "life": self._life, "semq_id": self.store[0], "semq_db_id": self.store[1],
             "host": socket.gethostname(), "endpoint": self._endpoint,
         }  # fmt: skip
-        await self.execute(rows.note_sign_of_life, facts, self._state())
+        await self.execute(rows.note_sign_of_life, facts, self._store_uuid, self._state())
         await self.read_homes()
 
     async def read_homes(self) -> None:
@@ -163,6 +163,9 @@ class Membership:
         if missing:
             await self.execute(rows.add_homes, missing, self.homes.retired)
             await self._read_changed()  # another instance may have assigned some
+        if missing and self.homes.missing_homes(self._directory.nodes()):
+            self._read_at = None  # the clock of a control database that was restored may be behind
+            await self._read_changed()
 
     async def _read_changed(self) -> None:
         changed, self._read_at = await self.execute(rows.homes, self._read_at)

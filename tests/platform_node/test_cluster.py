@@ -16,10 +16,12 @@ from structlog.testing import capture_logs
 from local_node.node import LocalNode
 from platform_node.errors import ControlOfAnotherHub, StoreNumberTaken
 from platform_node.node import HubNode
+from semq.amqp.errors import AmqpError
 from semq.amqp.events import Delivered
 from semq.clock import SystemClock
 from semq.pki.errors import TrustUnreadable
 from semq.pki.tls import server_context
+from semq.store.postgres.errors import StoreUnavailable
 from semq.umx_t.address import Address, NodeType
 from tests.local_node.test_node import confirming, publish
 from tests.pki.people import authority, ring, trust
@@ -164,6 +166,35 @@ async def test_nodes_of_a_stopped_instance_continue_at_another_one(inprocess: In
         assert second.engine.sessions["1.10008"].is_here
 
 
+async def test_nodes_go_to_another_instance_while_theirs_opens_its_store_without_the_control_database(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with hubs_of(inprocess) as hubs:
+        first, second = await hubs.instance(1), await hubs.instance(2)
+        await settle_homes(first, second)
+        a, b = await hubs.local("10008", second, first), await hubs.local("56001", first)
+        await linked(a, b)
+        assert list(second.links.links) == ["1.10008"]
+
+        async def fail(*arguments: object) -> None:
+            raise StoreUnavailable(fault="the control database is away")
+
+        with monkeypatch.context() as away:
+            assert second.membership is not None
+            away.setattr(second.membership, "execute", fail)
+            second.store.break_off("test")
+            await until(lambda: "1.10008" in first.links.links)
+            channel = await confirming(await inprocess.client(a))
+            assert await publish(channel, "56001", b"x")
+            assert await received(b, inprocess, 1) == [b"x"]
+            c = await hubs.local("88001", second)
+            await until(lambda: "control database" in c.uplink.last_error)
+            assert second.engine_starts == 2
+            assert not second.links.links
+        await linked(c)
+        assert list(second.links.links) == ["1.88001"]
+
+
 async def test_a_second_session_of_a_node_is_refused_at_the_other_instance(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,13 +207,13 @@ async def test_a_second_session_of_a_node_is_refused_at_the_other_instance(
         inprocess.stack.push_async_callback(copy.stop)
         monkeypatch.setattr(second.registry, "note_store", lambda *_: None)  # would refuse the copy for its store
         logins: list[Address] = []
-        is_elsewhere = second.links.is_elsewhere
+        refuse_attachment = second.links.refuse_attachment
 
-        def note_login(node: Address) -> bool:
+        def note_login(node: Address) -> AmqpError | None:
             logins.append(node)
-            return is_elsewhere(node)
+            return refuse_attachment(node)
 
-        monkeypatch.setattr(second.links, "is_elsewhere", note_login)
+        monkeypatch.setattr(second.links, "refuse_attachment", note_login)
         await copy.start()
         await until(lambda: len(logins) > 4)
         assert "1.10008" not in second.links.links
@@ -204,6 +235,33 @@ async def test_a_copy_of_a_node_with_another_store_is_refused_at_each_instance(i
         await until(lambda: "SEMQ-1250" in copy.uplink.last_error)
         await first.registry.rebind("1.10008")
         await linked(copy)
+
+
+async def test_a_restored_control_database_gets_the_stores_that_it_lacks(inprocess: InProcess) -> None:
+    """Without its row a store would not be in use: frames about its copies would not be sent to it."""
+    async with hubs_of(inprocess) as hubs:
+        first, second = await hubs.instance(1), await hubs.instance(2)
+        assert first.membership is not None
+        with psycopg.connect(hubs.control) as connection:
+            rows = "SELECT semq_id, store_uuid, boot FROM hub_store ORDER BY semq_id"
+            before = connection.execute(rows).fetchall()
+            connection.execute("DELETE FROM hub_store")
+            connection.execute("INSERT INTO hub_store (semq_id, semq_db_id, weight) VALUES (1, 1, 3)")
+        await settle_homes(first, second, first)
+        assert first.membership.stores() == [(1, 1), (2, 2)]
+        with psycopg.connect(hubs.control) as connection:
+            assert connection.execute(rows).fetchall() == before
+
+
+async def test_a_home_that_was_set_long_ago_by_the_clock_of_the_control_database_is_read(inprocess: InProcess) -> None:
+    async with hubs_of(inprocess) as hubs:
+        first, second = await hubs.instance(1), await hubs.instance(2)
+        await settle_homes(first, second)
+        known = homes(second).pop("1.10008")
+        with psycopg.connect(hubs.control) as connection:
+            connection.execute("UPDATE node_home SET since = now() - interval '1 hour'")
+        await settle_homes(second)
+        assert homes(second)["1.10008"] == known
 
 
 async def test_definitions_imported_at_one_instance_are_in_force_at_the_other(inprocess: InProcess) -> None:

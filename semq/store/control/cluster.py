@@ -180,9 +180,10 @@ def _pages(homes_of: Mapping[str, StoreName]) -> Iterator[list[dict[str, Any]]]:
         yield rows[start : start + PAGE]
 
 
-def note_sign_of_life(connection: Connection, facts: Mapping[str, Any], state: StoreState) -> None:
+def note_sign_of_life(connection: Connection, facts: Mapping[str, Any], store_uuid: UUID, state: StoreState) -> None:
     """Record that an instance runs, and the state of its store. Delete instances that ended more than KEPT_S ago.
 
+    A store that the control database no longer knows, because it was restored from a backup, is added again.
     ``facts``: life, semq_id, semq_db_id, host and endpoint of the instance.
     """
     until = func.now() + text(f"interval '{VALID_S} seconds'")
@@ -193,8 +194,10 @@ def note_sign_of_life(connection: Connection, facts: Mapping[str, Any], state: S
             .values(**facts, until=until)
             .on_conflict_do_update(index_elements=["life"], set_={"until": until})
         )
-        store = facts["semq_id"], facts["semq_db_id"]
-        connection.execute(update(hub_store).where(_is(store)).values(**state._asdict()))
+        store = {"semq_id": facts["semq_id"], "semq_db_id": facts["semq_db_id"]}
+        known = insert(hub_store).values(**store, store_uuid=store_uuid, **state._asdict())
+        set_ = state._asdict() | {"store_uuid": func.coalesce(hub_store.c.store_uuid, store_uuid)}
+        connection.execute(known.on_conflict_do_update(index_elements=list(store), set_=set_))
         connection.execute(table.delete().where(table.c.until < func.now() - text(f"interval '{KEPT_S} seconds'")))
 
 
