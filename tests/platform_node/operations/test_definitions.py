@@ -135,38 +135,6 @@ async def test_definitions_that_a_restored_control_database_lacks_are_not_in_for
     assert (hub.directory.version, hub.directory.knows("1.77001")) == (0, False)
 
 
-@pytest.mark.parametrize(("version", "document"), [(1, ""), (2, AGREED + "# other")], ids=["earlier", "replaced"])
-async def test_the_definitions_of_a_restored_control_database_are_in_force(
-    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch, version: int, document: str
-) -> None:
-    monkeypatch.setattr("platform_node.node.FOLLOW_S", 3600.0)
-    hub = await inprocess.hub()
-    admin = await inprocess.client(hub)
-    await ask(admin, "definitions.import", {"document": '[nodes."77002"]\n'})
-    assert (await ask(admin, "definitions.import", {"document": AGREED}))["result"]["version"] == 2
-    with psycopg.connect(hub.store.url) as connection:
-        connection.execute("DELETE FROM definition")
-        connection.execute("INSERT INTO definition VALUES (%s, %s, now(), '')", [version, document])
-    with capture_logs() as logs:
-        await hub.definition_operations.follow()
-        await hub.definition_operations.follow()
-    assert [line["event"] for line in logs if line["log_level"] == "error"] == ["definitions_went_back"]
-    assert hub.directory.knows("1.77001") == (document != "")
-    if document:
-        assert (await ask(admin, "definitions.export"))["result"] == {"version": version, "document": document}
-    assert (await ask(admin, "definitions.import", {"document": AGREED}))["result"]["version"] == version + 1
-
-
-async def test_definitions_that_a_restored_control_database_lacks_are_not_in_force(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    admin = await inprocess.client(hub)
-    await ask(admin, "definitions.import", {"document": AGREED})
-    with psycopg.connect(hub.store.url) as connection:
-        connection.execute("DELETE FROM definition")
-    await hub.definition_operations.follow()
-    assert (hub.directory.version, hub.directory.knows("1.77001")) == (0, False)
-
-
 VIOLATIONS: list[tuple[str, bytes, dict[str, Any], str]] = [
     ("anything", b"x", {}, "SEMQ-1211"),
     ("order", b"x" * 11, {}, "SEMQ-1203"),
