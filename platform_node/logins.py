@@ -91,7 +91,8 @@ class HubLogins:
     def permissions(self, user: str, vhost: str) -> Permissions | None:
         """Return a user's permissions in a virtual host; None if the user may not open it."""
         if user.startswith(TOKEN_USER_PREFIX):
-            return ENROLL_PERMISSIONS if vhost == ENROLL else None
+            is_node = self._is_node(user.removeprefix(TOKEN_USER_PREFIX))
+            return ENROLL_PERMISSIONS if vhost == ENROLL and is_node else None
         if not self._is_node(user):
             return self._users.permissions(user, vhost)
         return {UMX: link_permissions(user), ENROLL: ENROLL_PERMISSIONS}.get(vhost)

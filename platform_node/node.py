@@ -18,7 +18,7 @@ from platform_node.certificate_directory import NEVER, KnownCertificates
 from platform_node.cluster import Membership
 from platform_node.directory import HubDirectory
 from platform_node.enrolment import EnrolmentService
-from platform_node.logins import ENROLL, HubLogins
+from platform_node.logins import ENROLL, TOKEN_USER_PREFIX, HubLogins
 from platform_node.operations.authority import AuthorityOperations
 from platform_node.operations.definitions import FOLLOW_S, DefinitionOperations
 from platform_node.operations.held import HeldOperations
@@ -29,7 +29,7 @@ from platform_node.operations.table import OPERATIONS
 from platform_node.questions import Questions
 from platform_node.registry import Execute, Registry, prepare_authority, sign_own
 from platform_node.session_guard import REVOCATION_S, Guard
-from semq.amqp.errors import AccessRefused, ConnectionForced
+from semq.amqp.errors import AccessRefused, AmqpError, ConnectionForced, ResourceLocked
 from semq.broker.users import Authenticator, User, digest_of
 from semq.broker.vhost import SessionHooks
 from semq.config.settings import Settings
@@ -67,6 +67,7 @@ from semq.umx_t.address import Address, NodeType, parse_address
 
 log = structlog.get_logger("semq.platform")
 WARN_S = 3600.0  # interval of the warnings that certificates of institutions end soon
+NO_LONGER_SERVED = "this institution is no longer served"
 STORES_S = 10.0  # interval of the job that writes the stores of nodes; a login hastens the job
 
 
@@ -81,6 +82,7 @@ class HubNode(Node[HubEngine]):
     control: Execute  #: runs queries and changes on the control database
     authority_roll: AuthorityRoll | None = None  #: None if the hub has no authority of its own
     datagrams: OfferingEnd | None = None  #: None without [datagrams]
+    _is_admitted = False  #: whether nodes may attach to the present engine
 
     async def prepare(self) -> None:
         await self._open_control()
@@ -170,7 +172,7 @@ class HubNode(Node[HubEngine]):
             self._cleanup.callback(self.datagrams.stop)
         credit_bytes = self.settings.protocol.credit_bytes
         self.links = Links(
-            lambda: self.engine, self.turn, credit_bytes, self._note_store, self._is_elsewhere, self.datagrams
+            lambda: self.engine, self.turn, credit_bytes, self._note_store, self._refuse_attachment, self.datagrams
         )
         vhost = self.server.vhosts[UMX]
         vhost.register(self.links.exchange(self.link_bytes_max))
@@ -199,15 +201,25 @@ class HubNode(Node[HubEngine]):
     def apply_definitions(self, before: set[Address]) -> None:
         if self.engine_starts:
             self._register_queues()
-            removed = before - set(self.directory.nodes())
             self.engine.send_changed_directory()
-            for node in removed:
-                self.links.end_session_of(str(node), AccessRefused("this institution is no longer served"))
+            removed = {str(node) for node in before.difference(self.directory.nodes())}
+            removed |= {TOKEN_USER_PREFIX + name for name in removed}
+            for session in [each for each in self.server.sessions if each.is_open and each.user in removed]:
+                session.close(AccessRefused(NO_LONGER_SERVED))
 
-    def _is_elsewhere(self, node: Address) -> bool:
-        """Return whether a node has a session at another instance; probe that instance, which may have ended."""
+    def _refuse_attachment(self, node: Address) -> AmqpError | None:
+        """Return why a node may not attach its queues now; None if it may.
+
+        Probe another instance at which it has a session, because that instance may have ended.
+        """
+        if not self.directory.serves(node):
+            return AccessRefused(NO_LONGER_SERVED)
+        if not self._is_admitted:
+            return ConnectionForced("this hub takes no sessions yet: it waits for its control database")
         instances = self.engine.instances
-        return instances is not None and instances.fronts.probe(node)
+        if instances is not None and instances.fronts.probe(node):
+            return ResourceLocked(f"node {node} has a session at another instance of the hub")
+        return None
 
     def _note_store(self, node: str, store_uuid: str, boot: int, refuse: Refuse) -> None:
         self.clockwork.hasten("node_stores")  # also after a refusal
@@ -312,11 +324,15 @@ class HubNode(Node[HubEngine]):
         return [self.store_name] if self.membership is None else await self.membership.served()
 
     async def begin_sessions(self) -> None:
+        # The new engine would ignore the frames of sessions that began before. They end first, and nodes may go to
+        # other instances, because the control database may be away for long.
+        self._is_admitted = False
+        self.links.end_all_sessions(ConnectionForced("the hub has opened its store again"))
         if self.datagrams is not None and not self.datagrams.port.is_open:
             await self.datagrams.start(self.settings.amqp.host)
         if self.membership is not None and await self.membership.admit(UUID(self.recovered.store_uuid), self.endpoint):
             self.store.note_missing_commits("the control database knows later ones")
-        self.links.end_all_sessions(ConnectionForced("the hub has opened its store again"))
+        self._is_admitted = True
 
     def store_state(self) -> StoreState:
         """Return the state of the store, by which the control database detects a restored, older store."""

@@ -164,6 +164,7 @@ def test_each_kind_of_login_may_use_its_virtual_hosts_only(registry: Registry) -
     assert authenticator.permissions(NODE, "/") is None
     assert authenticator.permissions(NODE, UMX) == link_permissions(NODE)
     assert authenticator.permissions(f"enroll/{NODE}", ENROLL) is not None
+    assert authenticator.permissions("enroll/1.other", ENROLL) is None
     for vhost in ("/", UMX):
         assert authenticator.permissions(f"enroll/{NODE}", vhost) is None
 

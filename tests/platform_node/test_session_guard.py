@@ -7,9 +7,14 @@ import psycopg
 import pytest
 import structlog
 
+from platform_node.logins import ENROLL
+from platform_node.node import HubNode
+from semq.amqp.errors import AccessRefused
 from semq.clock import SystemClock
 from semq.pki.certificate import NodeCertificate
 from semq.pki.errors import WrongAuthority, WrongName
+from semq.service.links.rights import UMX
+from semq.service.links.sessions import NodeQueue
 from semq.store import identities
 from semq.store.postgres.migration import engine_of
 from semq.store.rows import Event
@@ -52,6 +57,40 @@ async def test_a_revoked_node_is_disconnected_and_refused(inprocess: InProcess) 
 
     await until(all_delivered)
     assert "1.10008" in hub.links.links
+
+
+async def test_an_institution_that_the_definitions_no_longer_name_keeps_no_session(inprocess: InProcess) -> None:
+    """Neither its link, nor a second session that would take its queues afterwards, nor sessions in ``enroll``."""
+    hub = await inprocess.secure_hub()
+    admin = await inprocess.client(hub)
+    await ask(admin, "definitions.import", {"document": '[nodes."77001"]\n'})
+    settings = inprocess.secure_settings("77001", hub)
+    await inprocess.enrol(settings, hub)
+    removed, other = await inprocess.start_node(settings), await inprocess.secure_local("56001", hub)
+    await linked(removed, other)
+    assert removed.node_identity is not None
+    login = {"user": "1.77001", "tls": removed.node_identity.client_tls(), "client_properties": removed.identity()}
+    for virtual_host in (UMX, ENROLL):
+        await inprocess.client(hub, virtual_host=virtual_host, password=None, **login)
+    token = (await ask(admin, "nodes.token", {"node": "77001"}))["result"]["token"]
+    await inprocess.client(hub, virtual_host=ENROLL, user="enroll/1.77001", password=token)
+    assert open_sessions(hub, "77001") == [
+        ("1.77001", ENROLL), ("1.77001", UMX), ("1.77001", UMX), ("enroll/1.77001", ENROLL),
+    ]  # fmt: skip
+    session, queue = hub.links.links["1.77001"].session, hub.server.vhosts[UMX].queues["node.1.77001"]
+    assert isinstance(queue, NodeQueue)
+    answer = await ask(admin, "definitions.import", {"document": "# empty\n"})
+    assert answer["result"]["changes"] == ["- node 77001"]
+    assert open_sessions(hub, "77001") == []
+    assert ("1.56001", UMX) in open_sessions(hub, "56001")
+    assert isinstance(queue.may_attach(session, False), AccessRefused)
+    await until(lambda: "ACCESS_REFUSED" in removed.uplink.last_error)
+
+
+def open_sessions(hub: HubNode, node_id: str) -> list[tuple[str, str]]:
+    """Return users and virtual hosts of the sessions of an institution."""
+    sessions = [each for each in hub.server.sessions if each.is_open and each.user.endswith(node_id)]
+    return sorted((session.user, session.vhost.name) for session in sessions)
 
 
 async def test_renewals_under_load_lose_no_document(inprocess: InProcess) -> None:

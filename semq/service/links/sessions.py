@@ -168,12 +168,12 @@ class Links:
         turn: Turn,
         bytes_max: int,
         note_store: Callable[[str, str, int, Refuse], None] = lambda node, store_uuid, boot, refuse: None,
-        is_elsewhere: Callable[[Address], bool] = lambda node: False,
+        refuse_attachment: Callable[[Address], AmqpError | None] = lambda node: None,
         datagrams: OfferingEnd | None = None,
     ) -> None:
         self._engine = engine
         self._datagrams = datagrams
-        self.is_elsewhere = is_elsewhere  #: whether a node has a session at another instance of the hub
+        self.refuse_attachment = refuse_attachment  #: returns why a node may not attach its queues now
         #: called at each login; the login is refused if it raises a SemqError, or calls the function that it gets
         self._note_store = note_store
         self._bytes_max = bytes_max  #: unacknowledged bytes of a session
@@ -369,9 +369,7 @@ class NodeQueue(ServiceQueue):
             return ResourceLocked(
                 f"node {self._node} has another session; a dead one is ended after two heartbeat intervals"
             )
-        if self._links.is_elsewhere(self._node):
-            return ResourceLocked(f"node {self._node} has a session at another instance of the hub")
-        return None
+        return self._links.refuse_attachment(self._node)
 
     def attach(self, consumer: ServiceConsumer) -> None:
         self._consumer = consumer
