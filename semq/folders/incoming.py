@@ -8,7 +8,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -28,6 +28,13 @@ PREFETCH = 32  # documents that are written at the same time, at most
 PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 30.0  # between attempts while the folder cannot be written
 
 
+class _Writing(NamedTuple):
+    """A thread that writes a document. It goes on when the task that started it is cancelled."""
+
+    lk0: str
+    ended: asyncio.Future[None]
+
+
 class Incoming:
     """Writes the documents of one inbox into the folder ``in`` of one root."""
 
@@ -37,7 +44,7 @@ class Incoming:
         self._client = client
         self._states = states
         self._section = shown(str(layout.arrived))
-        self._being_written: dict[Path, str] = {}  #: LK0 of each document that is being written, by path
+        self._being_written: dict[Path, _Writing] = {}
         self._tasks = DocumentTasks(self._deliver)
 
     async def run(self, on_success: Callable[[], None]) -> None:
@@ -68,13 +75,15 @@ class Incoming:
                 pause_s = min(pause_s * 2, PAUSE_S_MAX)
 
     async def _write(self, document: Document) -> None:
-        path = self._reserve(document)
-        try:
-            await asyncio.to_thread(_write, path, document)
-        finally:
-            del self._being_written[path]
+        """Write a document, after the thread that still writes an earlier delivery of it. Raises OSError."""
+        while (path := self._path_for(document)) in self._being_written:
+            await asyncio.wait((self._being_written[path].ended,))
+        ended = asyncio.ensure_future(asyncio.to_thread(_write, path, document))
+        self._being_written[path] = _Writing(document.lk0, ended)
+        ended.add_done_callback(lambda _: self._being_written.pop(path))
+        await asyncio.shield(ended)  # the path is in use until the thread has ended, also if this task is cancelled
 
-    def _reserve(self, document: Document) -> Path:
+    def _path_for(self, document: Document) -> Path:
         """Return a path for a document, with the short name added if another document has the plain path."""
         plain = self._layout.arrived / _sender_folder(document.source)
         for part in document.app_key[1:3]:
@@ -82,14 +91,12 @@ class Incoming:
         name = short_name(document.lk0)
         file_name = document.app_key.key.replace("\\", "/").rstrip("/").rpartition("/")[2]
         plain = plain / (file_name_for(file_name) if file_name else name)
-        path = plain if self._may_have(plain, document.lk0) else marked(plain, name)
-        self._being_written[path] = document.lk0
-        return path
+        return plain if self._may_have(plain, document.lk0) else marked(plain, name)
 
     def _may_have(self, path: Path, lk0: str) -> bool:
         """Whether a path is free, or has the file of this document from an earlier delivery."""
         if path in self._being_written:
-            return self._being_written[path] == lk0
+            return self._being_written[path].lk0 == lk0
         return read_note(path).get("lk0") == lk0 or not os.path.lexists(path)
 
 

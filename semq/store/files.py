@@ -17,7 +17,11 @@ def write_safely(path: Path, content: bytes, mode: int = 0o644) -> None:
 
 
 def write_blocks_safely(path: Path, blocks: Iterable[bytes], mode: int = 0o644) -> None:
-    """Write blocks of content as ``write_safely`` does."""
+    """Write blocks of content as ``write_safely`` does.
+
+    Only one thread at a time may write a file: until it is complete, the new content has one name, so that the next
+    write replaces what a crash has left.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     new_path = path.with_name(f".{path.name}.new")
     new_path.unlink(missing_ok=True)  # left by a crash, possibly with another mode

@@ -1,10 +1,12 @@
 """Documents of an inbox as files."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from structlog.testing import capture_logs
@@ -17,16 +19,41 @@ from tests.service.companion.reported import ConnectedStates
 from tests.waiting import until
 
 
+class SlowDocument(Document):
+    """A document whose writing waits for the test after the first byte of its body."""
+
+    def __init__(self, *values: Any, **more: Any) -> None:
+        super().__init__(*values, **more)
+        self.is_begun, self.may_continue = threading.Event(), threading.Event()
+
+    def blocks(self) -> Iterator[bytes]:
+        self.is_begun.set()
+        yield self.payload[:1]
+        self.may_continue.wait()
+        yield self.payload[1:]
+
+
+D = TypeVar("D", bound=Document)
+
+
 class FolderInbox:
     """An inbox filled by the test."""
 
     def __init__(self) -> None:
         self.documents: asyncio.Queue[Document] = asyncio.Queue()
         self.acked: list[bytes] = []
+        self.slow_documents: list[SlowDocument] = []
 
     def deliver(self, lk0: str, key: AppKey, body: bytes) -> Document:
+        return self._deliver(Document, lk0, key, body)
+
+    def deliver_slowly(self, lk0: str, key: AppKey, body: bytes) -> SlowDocument:
+        self.slow_documents.append(self._deliver(SlowDocument, lk0, key, body))
+        return self.slow_documents[-1]
+
+    def _deliver(self, kind: type[D], lk0: str, key: AppKey, body: bytes) -> D:
         channel = FolderChannel(lambda: self.acked.append(body))
-        document = Document(lk0, "1.10008", "1.56001", key, body, "", _channel=channel)  # type: ignore[arg-type]
+        document = kind(lk0, "1.10008", "1.56001", key, body, "", _channel=channel)  # type: ignore[arg-type]
         self.documents.put_nowait(document)
         return document
 
@@ -75,7 +102,7 @@ async def inbox(
 
 
 def files(layout: Layout) -> dict[str, bytes]:
-    paths = (path for path in layout.arrived.rglob("*") if path.is_file() and not path.name.endswith(".json"))
+    paths = (path for path in layout.arrived.rglob("*") if path.is_file() and not path.name.endswith((".json", ".new")))
     return {str(path.relative_to(layout.arrived)): path.read_bytes() for path in paths}
 
 
@@ -118,3 +145,68 @@ async def test_a_repeated_delivery_replaces_the_first_one(layout: Layout, inbox:
     away.rename(layout.arrived)
     await until(lambda: inbox.acked == [b"second"])
     assert files(layout) == {"10008/x": b"second"}
+
+
+@pytest.fixture
+async def restart(layout: Layout) -> AsyncIterator[Callable[[FolderInbox], Awaitable[None]]]:
+    """Yield a function that starts the section of an inbox, or ends it and starts it again."""
+    running: list[asyncio.Task[None]] = []
+    incoming: dict[FolderInbox, Incoming] = {}
+
+    async def end() -> None:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    async def start(inbox: FolderInbox) -> None:
+        await end()
+        client: Any = inbox
+        section = incoming.setdefault(inbox, Incoming(layout, "", client, ConnectedStates().states))
+        running[:] = [asyncio.create_task(section.run(lambda: None))]
+
+    yield start
+    for document in chain.from_iterable(inbox.slow_documents for inbox in incoming):
+        document.may_continue.set()
+    await end()
+
+
+async def test_a_document_is_written_again_when_the_thread_of_an_ended_section_has_written_it(
+    layout: Layout, restart: Callable[[FolderInbox], Awaitable[None]]
+) -> None:
+    inbox, key = FolderInbox(), AppKey("", "", "", "x")
+    await restart(inbox)
+    first = inbox.deliver_slowly("1", key, b"body")
+    await until(first.is_begun.is_set)
+    await restart(inbox)
+    second = inbox.deliver_slowly("1", key, b"body")
+    inbox.deliver("2", AppKey("", "", "", "y"), b"beside")
+    await until(lambda: inbox.acked == [b"beside"])
+    was_begun = second.is_begun.is_set()
+    first.may_continue.set()
+    await until(lambda: "10008/x" in files(layout))
+    visible = files(layout)["10008/x"]
+    await until(second.is_begun.is_set)
+    second.may_continue.set()
+    await until(lambda: inbox.acked == [b"beside", b"body"])
+    assert not was_begun
+    assert visible == b"body"
+
+
+async def test_a_path_stays_reserved_until_the_thread_of_an_ended_section_has_written_it(
+    layout: Layout, restart: Callable[[FolderInbox], Awaitable[None]]
+) -> None:
+    inbox, key = FolderInbox(), AppKey("", "", "", "x")
+    await restart(inbox)
+    first = inbox.deliver_slowly("1", key, b"first")
+    await until(first.is_begun.is_set)
+    await restart(inbox)
+    second = inbox.deliver_slowly("2", key, b"second")
+    await until(second.is_begun.is_set)
+    first.may_continue.set()
+    visible = await until(lambda: list(files(layout).values()))
+    second.may_continue.set()
+    await until(lambda: inbox.acked == [b"second"])
+    inbox.deliver("1", key, b"first")
+    await until(lambda: inbox.acked == [b"second", b"first"])
+    assert visible == [b"first"]
+    assert sorted(files(layout).values()) == [b"first", b"second"]
