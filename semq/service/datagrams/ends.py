@@ -111,10 +111,27 @@ class DiallingEnd(DatagramEnd):
     ) -> LinkDatagrams:
         """Return the datagrams of a new link to a peer at ``host``."""
 
+        newest: ChannelRecord | None = None  # the newest offer, until it has been accepted
+
         def on_offer(link: LinkDatagrams, record: ChannelRecord) -> None:
-            task = asyncio.get_running_loop().create_task(self._accept(link, record, record.host or host))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            nonlocal newest
+            is_accepting, newest = newest is not None, record
+            if not is_accepting:
+                task = asyncio.get_running_loop().create_task(accept_newest(link))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+        async def accept_newest(link: LinkDatagrams) -> None:
+            """Accept one offer after the other, and of those that arrive meanwhile only the last. The peer chooses
+            names and addresses: many lookups at once would stop those of other links."""
+            nonlocal newest
+            accepted: ChannelRecord | None = None
+            try:
+                while newest is not None and newest is not accepted:
+                    accepted = newest
+                    await self._accept(link, accepted, accepted.host or host)
+            finally:
+                newest = None
 
         counts = self._counts_of(peer)
         return self._register(LinkDatagrams(self.port, self._own, peer, counts, send_packet, on_document, on_offer))
@@ -153,7 +170,7 @@ async def _resolve(host: str, port: int) -> tuple[int, Any]:
     """Return the address family and the socket address of a host. Raises DatagramAddressUnusable."""
     try:
         infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_DGRAM)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # UnicodeError: a part of the name is too long
         raise DatagramAddressUnusable("The name of a host cannot be resolved.", host=host, fault=str(error)) from error
     family, _, _, _, address = infos[0]
     return family, address
