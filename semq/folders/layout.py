@@ -19,7 +19,7 @@ import structlog
 
 from semq.folders.errors import BadName, BadPlace
 from semq.foreign_text import in_page
-from semq.store.files import sync_folder, write_safely
+from semq.store.files import make_folder, sync_folder, write_safely
 from semq.umx_t.app_key import AppKey
 
 log = structlog.get_logger("semq.folders")
@@ -67,7 +67,7 @@ class Layout:
 
     def make(self) -> None:
         for folder in (self.out, self.sent, self.failed, self.arrived):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
 
     def offered(self, at_most: int, without: Collection[str] = ()) -> list[Offered]:
         """Return at most ``at_most`` files in ``out``, an arbitrary selection, sorted by the time of modification.
@@ -213,7 +213,7 @@ def note_of(path: Path) -> Path:
 
 def write_note(path: Path, note: Mapping[str, Any]) -> None:
     """Write the note of a file, completely or not at all. Raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     text = json.dumps(note, ensure_ascii=False, indent=2, default=repr)
     write_safely(note_of(path), text.encode("utf-8", "backslashreplace") + b"\n")
 

@@ -4,6 +4,7 @@ import fcntl
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 
 
@@ -22,7 +23,7 @@ def write_blocks_safely(path: Path, blocks: Iterable[bytes], mode: int = 0o644) 
     Only one thread at a time may write a file: until it is complete, the new content has one name, so that the next
     write replaces what a crash has left.
     """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(path.parent, 0o700)
     new_path = path.with_name(f".{path.name}.new")
     new_path.unlink(missing_ok=True)  # left by a crash, possibly with another mode
     handle = os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -43,8 +44,16 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
+def make_folder(folder: Path, mode: int = 0o777) -> None:
+    """Make a folder, and the missing folders above it with the default permissions, so that they outlast a crash."""
+    missing = list(takewhile(lambda above: not above.is_dir(), (folder, *folder.parents)))
+    folder.mkdir(mode=mode, parents=True, exist_ok=True)
+    for made in reversed(missing):
+        sync_folder(made.parent)
+
+
 def sync_folder(folder: Path) -> None:
-    """Make renames in a folder durable."""
+    """Make renames and new names in a folder durable."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

@@ -132,6 +132,18 @@ def test_a_file_that_leaves_a_folder_does_not_take_the_note_of_the_next_file_of_
     assert not read_note(first)
 
 
+def test_the_folders_of_a_moved_file_outlast_a_crash(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: set[Path] = set()
+
+    def fsync(handle: int) -> None:
+        synced.add(Path(f"/proc/self/fd/{handle}").readlink())
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    path = layout.move(put(layout, "56001", "order", "a.xml"), layout.sent, {"lk0": "1"})
+    assert path is not None
+    assert {layout.sent, layout.sent / "56001", path.parent} < synced
+
+
 def test_an_unreadable_note_counts_as_empty(layout: Layout) -> None:
     path = put(layout, "56001", "a.xml")
     assert read_note(path) == {}

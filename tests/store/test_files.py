@@ -26,6 +26,20 @@ def test_a_missing_folder_is_created_for_its_owner_only(tmp_path: Path) -> None:
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
 
 
+def test_new_folders_outlast_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+
+    def fsync(handle: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{handle}").readlink())
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write_safely(tmp_path / "a" / "b" / "file", b"one")
+    assert {folder for folder in synced if folder.is_dir()} == {tmp_path, tmp_path / "a", tmp_path / "a" / "b"}
+    synced.clear()
+    write_safely(tmp_path / "a" / "b" / "file", b"two")
+    assert [folder for folder in synced if folder.is_dir()] == [tmp_path / "a" / "b"]
+
+
 def test_a_failed_write_leaves_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_safely(tmp_path / "file", b"old")
 
