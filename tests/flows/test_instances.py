@@ -127,6 +127,25 @@ def test_while_no_instance_serves_a_home_no_document_is_lost_or_confirmed() -> N
     assert several.is_clean()
 
 
+def test_documents_for_a_retired_store_do_not_count_among_those_that_wait_for_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("semq.engine.hub.unserved_homes.DOCUMENTS_MAX", 1)
+    several = logged_in(1, 1, 1, 3, count=3)
+    second = several.instances[1]
+    for home in several.instances[:0:-1]:
+        home.kill()
+    several.a.send(b"x")
+    several.settle()
+    several.count = 2  # the third store is retired
+    several.homes[several.b.address] = second.name
+    several.a.send(b"y")
+    several.settle()
+    several.instances.append(Instance(several, 2, MemoryStore(second.store.tables)))
+    several.later(1)  # less than the interval of inquiries: the front has informed A
+    assert several.b.app.payloads == [b"y"]
+
+
 def test_a_copy_in_a_store_that_was_taken_over_is_delivered_and_deleted() -> None:
     several = logged_in(1, 1, 1, 2)
     several.cut(several.b)

@@ -60,7 +60,7 @@ class Instances:
         self._store = store
         self._carrier, self._homes, end_second = cluster
         self.fronts = Fronts(hub, store, self._carrier, end_second)
-        self._unserved = UnservedHomes(hub.core)
+        self._unserved = UnservedHomes(hub.core, self._homes.is_in_use)
         self._repetitions = Repetitions()
         self._last_number = 0  #: number of the last message to a store
         self._arrived: dict[str, dict[int, int]] = {}  #: last document number, by node and sending instance

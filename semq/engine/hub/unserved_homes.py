@@ -3,6 +3,8 @@
 When an instance serves the store again, the senders get an Ack-Fwd with flag 4 (S3b) and send their documents again.
 """
 
+from collections.abc import Callable
+
 from semq.engine.core import Core
 from semq.engine.hub.carrier import StoreFrames, StoreName
 from semq.engine.hub.deeds import answered
@@ -17,12 +19,16 @@ DOCUMENTS_MAX = 100_000  # documents of all stores together
 class UnservedHomes:
     """The documents that wait until their home is served, by home."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, is_in_use: Callable[[StoreName], bool]) -> None:
+        """``is_in_use``: whether an instance may serve a store again."""
         self._core = core
+        self._is_in_use = is_in_use
         self._waiting: dict[StoreName, dict[str, tuple[Address, int]]] = {}  #: ident to source and attempt
 
     def note(self, store: StoreName, message: StoreFrames) -> None:
         """Note the class-3 documents of a returned message, and answer its inquiries about copies with UNAVAIL (H9)."""
+        # The limit is common, so documents for retired stores must not count.
+        self._waiting = {name: idents for name, idents in self._waiting.items() if self._is_in_use(name)}
         waiting = self._waiting.setdefault(store, {})
         for frame in message.frames:
             if isinstance(frame, Data):
