@@ -27,6 +27,7 @@ COUNTERS: dict[str, str] = {
     "beyond_limit": "void markers and later attempts beyond a limit, which were not answered and are sent again",
     "refused_by_operator": "stored copies that an operator refused",
     "ack_other": "acknowledgements from the wrong node, or for another message than the stored copy",
+    "packets_dropped": "packets of other nodes that were dropped, because their target reads too slowly",
     "carried": "passed to the instance that serves the home of their target",
     "carrier_returned": "messages between instances that came back, because no instance serves that store",
     "carrier_repeated": "messages between instances that had arrived before",

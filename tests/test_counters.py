@@ -29,7 +29,8 @@ def test_only_listed_modules_derive_names_of_counters() -> None:
 
 
 def _files() -> list[Path]:
-    return [file for top in ("semq/engine", "local_node", "platform_node") for file in (ROOT / top).rglob("*.py")]
+    tops = ("semq/engine", "semq/service", "local_node", "platform_node")
+    return [file for top in tops for file in (ROOT / top).rglob("*.py")]
 
 
 def _counted(file: Path) -> Iterator[str]:

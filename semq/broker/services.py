@@ -18,7 +18,10 @@ from semq.transport.peer import PeerInfo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SessionInfo:
-    """A connection and its user. A service may keep data in ``state``; ``close`` ends the connection."""
+    """A connection and its user. A service may keep data in ``state``; ``close`` ends the connection.
+
+    ``unsent`` returns the number of bytes of output that wait until the client reads.
+    """
 
     user: str
     peer: PeerInfo
@@ -26,6 +29,7 @@ class SessionInfo:
     client_properties: Mapping[str, Any]
     connected_at: datetime
     close: Callable[[AmqpError], None]
+    unsent: Callable[[], int]
     state: dict[str, Any] = field(default_factory=dict)
 
 

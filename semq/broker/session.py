@@ -207,8 +207,9 @@ class BrokerSession:
         self.vhost = vhost
         self._permissions = permissions
         self.info = SessionInfo(
-            self.user, self.link.peer, vhost.name, self.login.client_properties, self.clock.wall(), self.close
-        )
+            self.user, self.link.peer, vhost.name, self.login.client_properties, self.clock.wall(), self.close,
+            lambda: self.link.unsent,
+        )  # fmt: skip
         try:
             self.machine.accept_open()
         except LocalMisuse:

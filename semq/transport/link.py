@@ -138,6 +138,11 @@ class SocketLink(asyncio.BufferedProtocol):
 
     # Interface of the owner.
 
+    @property
+    def unsent(self) -> int:
+        """The number of bytes of output that the machine and the socket's buffer hold."""
+        return self.machine.output_size + (0 if self.is_lost else self._transport.get_write_buffer_size())
+
     def request_write(self) -> None:
         """Request a write at the end of this turn."""
         if not self._is_marked:

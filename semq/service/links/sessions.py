@@ -34,6 +34,7 @@ from semq.service.datagrams.ends import OfferingEnd
 from semq.service.datagrams.link import LinkDatagrams
 from semq.service.intake import Intake
 from semq.service.links.allowance import RateAllowance
+from semq.service.links.packet_limit import PacketLimit
 from semq.service.links.rights import UMX
 from semq.transport.turn import Turn
 from semq.umx_t.address import Address, parse_address
@@ -70,7 +71,13 @@ class NodeLink:
     """The session of an online node. Implements the engine's ``Link``."""
 
     def __init__(
-        self, peer: Address, session: SessionInfo, data: ServiceConsumer, control: ServiceConsumer, bytes_max: int
+        self,
+        peer: Address,
+        session: SessionInfo,
+        data: ServiceConsumer,
+        control: ServiceConsumer,
+        bytes_max: int,
+        core: Core,
     ) -> None:
         self.peer = peer
         self.version = agree(session.client_properties.get(PROPERTY))
@@ -80,6 +87,8 @@ class NodeLink:
         self.datagrams: LinkDatagrams | None = None
         self._messages_max = cast(NodeConsumer, data).prefetch or MESSAGES_MAX
         self._bytes_max = bytes_max
+        self._core = core
+        self._packet_limit = PacketLimit()
         self._unacked_messages = 0
         self._unacked_bytes = 0
         self.is_up = True
@@ -115,11 +124,20 @@ class NodeLink:
         if self.datagrams is not None and self.datagrams.try_send(frame, routing_key, header, body, self.room):
             return
         if isinstance(frame, Data):
+            size = len(header.raw) + len(body)
             self._unacked_messages += 1
-            self._unacked_bytes += len(body)
-            self.data.deliver(UMX, routing_key, header, body, False, len(body))
-        else:
+            self._unacked_bytes += size
+            self.data.deliver(UMX, routing_key, header, body, False, size)
+        elif self._admits(frame, len(header.raw) + len(body)):
             self.control.deliver(UMX, routing_key, header, body, False, None)
+        else:
+            self._core.count("packets_dropped")
+
+    def _admits(self, packet: Packet, size: int) -> bool:
+        """Return whether a packet may be sent now: always if it is this node's own."""
+        if packet.source.node == self._core.address:
+            return True
+        return self._packet_limit.admits(str(packet.source.node), size, self.session.unsent() - self._unacked_bytes)
 
     def settled(self, sizes: list[int]) -> None:
         """Note acknowledged messages by their sizes in bytes."""
@@ -227,7 +245,7 @@ class Links:
                 self._engine().note_violation(node, error)
                 data.session.close(ConnectionForced(error.advice()))
                 return
-            link = NodeLink(node, data.session, data, control, self._bytes_max)
+            link = NodeLink(node, data.session, data, control, self._bytes_max, self._engine().core)
             self.links[str(node)] = link
             self._engine().link_up(link)
             if self._datagrams is not None:
