@@ -16,6 +16,7 @@ from semq.web.access.sessions import Sessions
 from semq.web.access.tokens import Tokens
 from semq.web.api.leases import Leases
 from semq.web.api.logins import Logins
+from semq.web.api.polls import Polls
 from semq.web.api.sent_events import SentEvents
 from semq.web.errors import NoHttpSection, OidcMissing, SpoolFull
 from semq.web.node.audit import Audit
@@ -60,6 +61,7 @@ class Web:
         self.disk = ByteBudget(self.http.spool_bytes, SpoolFull)
         self.sent_events = SentEvents()
         self.leases = Leases(self.http.leases)
+        self.polls = Polls()
         self.rates = Rates(self.http.requests_per_s, self.http.burst, clock)
         self.attempts = Attempts(self.http.attempts_per_minute, clock)
         self.streams = Streams(self.http.streams)

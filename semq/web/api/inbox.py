@@ -7,17 +7,19 @@ import math
 import re
 from base64 import b64encode
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 from starlette.responses import Response
 
+from semq.app.pull import PulledDocuments
 from semq.foreign_text import in_json
 from semq.transport.spool import SpooledBody
 from semq.web.api.attributes import add_headers, described
 from semq.web.api.endpoint import JSON, Call
 from semq.web.api.leases import DocumentLease
+from semq.web.api.polls import AnswerSpace
 from semq.web.errors import BadRequest, NoSuchPage, RoleMissing
 from semq.web.transport.bodies import ChunkedResponse, chunks_of
 
@@ -27,6 +29,7 @@ WAIT_S_MAX, DOCUMENTS_MAX, LEASE_S_MAX = 60.0, 100, 3600.0
 RAW = "application/octet-stream"
 # Parts of the answer around attributes and bodies
 BEGIN, FIELD, END = b'{"documents":[', b',"body_base64":"', b"]}"
+OnEnd = Callable[[bool], None]  # at the end of an answer, with whether it was sent
 # Act in the address | act in the audit log
 ACTS = {"ack": "inbox.ack", "requeue": "inbox.requeue", "park": "inbox.park"}
 
@@ -45,25 +48,23 @@ async def receive(call: Call) -> Response:
     documents_max = 1 if is_raw else int(_number(call, "max", 1, 1, DOCUMENTS_MAX))
     owner = call.visitor.key
     free = call.web.leases.free(owner)
-    leave = call.web.streams.enter(owner)
+    space, leases = AnswerSpace(call.web.memory, call.web.disk), list[DocumentLease]()
     try:
-        client = call.visitor.login or call.web.client
-        pulled = await client.pull(user, at_most=min(documents_max, free), wait_s=wait_s)
-    finally:
-        leave()
-    leases = call.web.leases.add(owner, pulled, lease_s)
-    release = _nothing
-    try:
-        release = _reserve(call, leases)
+        pulled = await _pull(call, user, min(documents_max, free), wait_s, space)
+        leases = call.web.leases.add(owner, pulled, lease_s)
+        call.web.polls.reserve(user, pulled.documents, space)
 
-        def on_end() -> None:
-            release()
-            call.web.leases.start_timers(leases)
+        def on_end(is_sent: bool) -> None:
+            space.release()
+            if is_sent:
+                call.web.leases.start_timers(leases)
+            else:
+                call.web.leases.give_up(leases)
 
-        answer = _raw_answer(leases, on_end) if is_raw else _json_answer(leases, on_end)
+        answer = _raw_answer(call, leases, on_end) if is_raw else _json_answer(call, leases, on_end)
         await call.note("inbox.receive", {"user": user, "documents": [lease.document.lk0 for lease in leases]})
     except BaseException:
-        release()
+        space.release()
         call.web.leases.give_up(leases)
         raise
     for lease in leases:
@@ -81,29 +82,38 @@ async def settle(call: Call) -> Response:
     return Response(status_code=204)
 
 
-def _reserve(call: Call, leases: list[DocumentLease]) -> Callable[[], None]:
-    """Reserve memory and disk space for bodies; return the function that releases it."""
-    spooled = sum(lease.document.size for lease in leases if isinstance(lease.document.body, SpooledBody))
-    release_disk = call.web.disk.reserve_now(spooled)
+async def _pull(call: Call, user: str, at_most: int, wait_s: float, space: AnswerSpace) -> PulledDocuments:
+    """Take documents from the inbox of a user. With ``space`` reserved before, do not wait: others need the space."""
+    client = call.visitor.login or call.web.client
+    leave = call.web.streams.enter(call.visitor.key)
     try:
-        release_memory = call.web.memory.reserve_now(sum(lease.document.size for lease in leases) - spooled)
-    except BaseException:
-        release_disk()
-        raise
-
-    def release() -> None:
-        release_disk()
-        release_memory()
-
-    return release
+        async with call.web.polls.waiting(user, call.request, space):
+            return await client.pull(user, at_most=at_most, wait_s=0.0 if space.is_reserved else wait_s)
+    finally:
+        leave()
 
 
-def _json_answer(leases: list[DocumentLease], on_end: Callable[[], None]) -> Response:
+def _json_answer(call: Call, leases: list[DocumentLease], on_end: OnEnd) -> Response:
     """Return documents as JSON; the size is computed before the bodies are encoded."""
     objects = [in_json(msgspec.json.encode(_attributes(lease), enc_hook=str).decode()).encode() for lease in leases]
     bodies = [lease.document.body for lease in leases]
     size = sum(map(len, _json_chunks(objects, [b""] * len(objects)))) + sum(4 * -(-len(body) // 3) for body in bodies)
-    return ChunkedResponse(_json_chunks(objects, bodies), size, {}, JSON, on_end)
+    return _response(call, _json_chunks(objects, bodies), size, {}, JSON, on_end)
+
+
+def _response(
+    call: Call, chunks: Iterator[bytes], size: int, headers: dict[str, str], media_type: str, on_end: OnEnd
+) -> Response:
+    """Return an answer in chunks. ``on_end`` learns whether the client was connected after the last chunk."""
+    is_sent = False
+
+    async def all_chunks() -> AsyncIterator[bytes]:
+        nonlocal is_sent
+        for chunk in chunks:
+            yield chunk
+        is_sent = not await call.request.is_disconnected()
+
+    return ChunkedResponse(all_chunks(), size, headers, media_type, lambda: on_end(is_sent))
 
 
 def _json_chunks(objects: list[bytes], bodies: Sequence[bytes | SpooledBody]) -> Iterator[bytes]:
@@ -118,20 +128,17 @@ def _json_chunks(objects: list[bytes], bodies: Sequence[bytes | SpooledBody]) ->
     yield END
 
 
-def _raw_answer(leases: list[DocumentLease], on_end: Callable[[], None]) -> Response:
+def _raw_answer(call: Call, leases: list[DocumentLease], on_end: OnEnd) -> Response:
     """Return the only document as bytes, with its attributes as headers; status 204 without one."""
     if not leases:
-        on_end()
+        on_end(True)
         return Response(status_code=204)
     (lease,) = leases
     body = lease.document.body
-    response = ChunkedResponse(chunks_of(body), len(body), {"content-disposition": "attachment"}, RAW, on_end)
+    headers = {"content-disposition": "attachment"}
+    response = _response(call, chunks_of(body), len(body), headers, RAW, on_end)
     add_headers(response, _attributes(lease))
     return response
-
-
-def _nothing() -> None:
-    """Release nothing: used until the space is reserved."""
 
 
 def _attributes(lease: DocumentLease) -> dict[str, Any]:

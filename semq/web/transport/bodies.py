@@ -60,11 +60,19 @@ class ByteBudget:
 
     def reserve_now(self, size: int) -> "Release":
         """Reserve bytes without a wait; return the function that releases them. Raises ``full``."""
+        return self._release_function(self.change_now(0, size))
+
+    def change_now(self, reserved: int, size: int) -> int:
+        """Reserve ``size`` instead of ``reserved`` bytes without a wait; return how many are reserved now.
+
+        Raises ``full``, without a change.
+        """
         size = min(size, self._size)
-        if self._waiting or size > self._free:
+        if size > reserved and (self._waiting or size - reserved > self._free):
             raise self._full(retry_after_s=5)
-        self._free -= size
-        return self._release_function(size)
+        self._free += reserved - size
+        self._admit()
+        return size
 
     def _release_function(self, size: int) -> "Release":
         reserved = size

@@ -1,0 +1,120 @@
+"""Polls that end early: without space for an answer, or without a client. They take no documents."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from local_node.node import LocalNode
+from semq.web.api.inbox import DOCUMENTS_MAX
+from tests.waiting import until
+from tests.web.api.test_inbox import has_documents, receive, send
+from tests.web.running import Site, serving
+
+REFUSED_POLLS = 25  # more than the deliveries after which the node parks a document
+SPOOLED_FROM = 50_000  # bytes of the smallest documents that are kept in files
+
+
+@pytest.fixture
+async def site(node: LocalNode, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Serve a node that sends to itself."""
+    monkeypatch.setattr("semq.app.link.SPOOLED_FROM", SPOOLED_FROM)
+    async with serving(node) as site:
+        yield site
+
+
+@pytest.mark.parametrize(
+    ("size", "status", "code"), [(1000, 503, "SEMQ-1412"), (SPOOLED_FROM, 507, "SEMQ-1414")], ids=["memory", "disk"]
+)
+async def test_polls_without_space_for_the_answer_take_a_document_once(
+    site: Site, size: int, status: int, code: str
+) -> None:
+    program = await site.program("receive", inbox=site.inbox)
+    budget = site.web.memory if status == 503 else site.web.disk
+    await send(site, bytes(size))
+    release = budget.reserve_now(budget._size - 10)
+    for _ in range(REFUSED_POLLS):
+        refused = await program.post("/inbox/receive", params={"wait_s": 30})
+        assert (refused.status_code, refused.json()["code"]) == (status, code)
+    release()
+    (document,) = await receive(program)
+    assert (document["bytes"], document["deliveries"]) == (size, 2)
+    await until(lambda: budget._free == budget._size)
+
+
+async def test_a_document_without_space_ends_all_polls_of_its_inbox(site: Site, node: LocalNode) -> None:
+    program = await site.program("receive", inbox=site.inbox)
+    polls = [asyncio.create_task(program.post("/inbox/receive", params={"wait_s": 60})) for _ in range(5)]
+    inbox = node.inboxes.queue(site.inbox)
+    await until(lambda: len(inbox._consumers) == len(polls))
+    release = site.web.memory.reserve_now(site.web.memory._size - 10)
+    await send(site, bytes(1000))
+    assert {answer.status_code for answer in await asyncio.gather(*polls)} == {503}
+    release()
+    (document,) = await receive(program)
+    assert document["deliveries"] == 2
+
+
+async def test_after_a_lack_of_space_polls_reserve_it_until_the_inbox_is_empty(site: Site) -> None:
+    program = await site.program("receive", inbox=site.inbox)
+    release = site.web.memory.reserve_now(site.web.memory._size - 10)
+    await send(site, bytes(1000))
+    assert (await program.post("/inbox/receive", params={"wait_s": 30})).status_code == 503
+    await send(site, bytes(500), bytes(2000))  # accepted after the return of the first
+    await until(lambda: has_documents(site, 3))
+    release(site.web.memory._size - 1000)
+    first = await receive(program)
+    assert [document["bytes"] for document in first] == [1000]
+    release()
+    others = await receive(program, max=10)  # they need more space than the first, which is available now
+    assert [(document["bytes"], document["deliveries"]) for document in others] == [(500, 1), (2000, 1)]
+    assert site.web.polls._lacking
+    assert await receive(program) == []
+    assert not site.web.polls._lacking
+
+
+async def test_a_poll_whose_client_has_disconnected_takes_no_document(site: Site) -> None:
+    program = await site.program("receive", inbox=site.inbox)
+    poll = asyncio.create_task(program.post("/inbox/receive", params={"wait_s": 60}))
+    await until(lambda: site.web.polls._waiting)
+    poll.cancel()
+    await until(lambda: not site.web.streams._open)
+    await send(site, b"a")
+    (document,) = await receive(program)
+    assert document["deliveries"] == 1
+
+
+async def test_documents_go_back_at_once_if_the_client_disconnects_during_the_answer(site: Site) -> None:
+    program = await site.program("receive", inbox=site.inbox)
+    await send(site, *[bytes(99_000)] * DOCUMENTS_MAX)  # more than the sockets hold
+    await until(lambda: has_documents(site, DOCUMENTS_MAX))
+    async with program.stream("POST", "/inbox/receive", params={"max": DOCUMENTS_MAX, "lease_s": 3600}) as answer:
+        assert answer.status_code == 200
+        assert len(site.web.leases._open) == DOCUMENTS_MAX
+    await until(lambda: not site.web.leases._open)
+    (document,) = await receive(program)
+    assert document["deliveries"] == 2
+
+
+async def test_documents_go_back_at_once_if_the_client_disconnects_before_the_answer(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = await site.program("receive", inbox=site.inbox)
+    await send(site, b"a")
+    note, is_noting = site.web.audit.note, asyncio.Event()
+    may_answer = asyncio.Event()
+
+    async def slow_note(*arguments: Any, **more: Any) -> int:
+        is_noting.set()
+        await may_answer.wait()
+        return await note(*arguments, **more)
+
+    monkeypatch.setattr(site.web.audit, "note", slow_note)
+    poll = asyncio.create_task(program.post("/inbox/receive", params={"wait_s": 60, "lease_s": 3600}))
+    await is_noting.wait()
+    poll.cancel()
+    await until(lambda: not site.server._state.connections)
+    may_answer.set()
+    monkeypatch.setattr(site.web.audit, "note", note)
+    (document,) = await receive(program)
+    assert document["deliveries"] == 2
