@@ -6,6 +6,7 @@ A class-3 message is forwarded only while the store holds nothing for its target
 
 from collections.abc import Sequence
 
+from semq.engine.agreements import Meter
 from semq.engine.core import Core, note_lines, with_marker_note
 from semq.engine.errors import DocumentTooLarge, Expired, QuotaReached, TooFast
 from semq.engine.frames import document_size
@@ -19,14 +20,17 @@ from semq.errors import SemqError
 from semq.foreign_text import shortened
 from semq.store.rows import Event, LedgerLine, Reason, Side
 from semq.umx_t.address import Address
+from semq.umx_t.agreement import Terms
 from semq.umx_t.envelope import Data, Envelope, Function, Packet, Primitive
 from semq.umx_t.records import HubFlag, Receipt
 from semq.umx_t.status import SaveFwd
 
 LATER_CODES = (QuotaReached.code, TooFast.code)  # limits below which the same message may be later
-# Stored copies of a pair beyond which no void marker is added if documents of the pair are refused: messages of such a
-# pair that the hub has forwarded, and not stored, are at most those under way (``EngineSettings.flight``).
+# With as many stored copies of a pair, no void marker is added if documents of the pair are refused. So many markers of
+# a pair without an agreement are accepted at once: its messages that the hub has forwarded, and not stored, are at most
+# those under way (``EngineSettings.flight``).
 MARKERS_MAX = 4096
+ENDING = Terms(per_minute=60)  # further markers of a pair without an agreement
 
 
 class Relay:
@@ -38,6 +42,7 @@ class Relay:
         self.custody = custody
         self.directory = directory
         self.notes = ForwardNotes(core)
+        self._markers = Meter(MARKERS_MAX / ENDING.per_minute)  #: of pairs without an agreement
         self._lines: list[LedgerLine] = []
         self._at = 0  # arrival of the present messages, in milliseconds since 1970 UTC
 
@@ -85,15 +90,18 @@ class Relay:
         return reason
 
     def _excess_of_markers(self, envelope: Envelope) -> Reason | None:
-        """Return the reason not to store a void marker that replaces no copy; None to store it."""
+        """Return the reason to drop a void marker that replaces no copy; None to forward or store it."""
         source, target = envelope.lk0.node, envelope.target.node
         copies = self.custody.waiting(str(source), str(target))
-        is_beyond = self.custody.is_full(str(target))
-        if not is_beyond and copies >= MARKERS_MAX:
+        if self.directory.may_send(source, target):
             terms = self.directory.terms(source, target) or ()
-            is_beyond = not self.directory.may_send(source, target)
-            is_beyond = is_beyond or any(0 < each.waiting_max <= copies for each in terms)
-        return (QuotaReached.code, "Too many void markers wait for this partner at the hub.") if is_beyond else None
+            is_beyond = copies >= MARKERS_MAX and any(0 < each.waiting_max <= copies for each in terms)
+        else:
+            is_within_rate = self._markers.take(f"{source} {target}", ENDING, self.core.now())
+            is_beyond = copies >= MARKERS_MAX or not is_within_rate
+        if is_beyond or self.custody.is_full(str(target)):
+            return QuotaReached.code, "Too many void markers for this partner."
+        return None
 
     def _is_for_later(self, envelope: Envelope, reason: Reason) -> bool:
         """Whether a message is dropped without an answer, so that its sender asks and sends it again.

@@ -70,6 +70,25 @@ def test_markers_of_a_pair_without_a_limit_are_stored_up_to_the_quota_of_their_t
     assert beyond_limit(trio) == 11 - LIMIT
 
 
+def test_a_pair_without_an_agreement_has_a_rate_of_markers_for_a_target_that_is_online(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(forwarding, "MARKERS_MAX", LIMIT)
+    trio, message = offline_target()
+    trio.connect(trio.b)
+    trio.later(3)
+    trio.directory.forbidden.add(trio.b.address)
+    before = trio.b.rows["dedup"]
+    send_markers(trio, message, 10)
+    assert trio.b.rows["dedup"] == before + LIMIT
+    assert beyond_limit(trio) == 10 - LIMIT
+    trio.later(60)
+    trio.directory.forbidden.clear()
+    send_markers(trio, message, 10)  # with an agreement all arrive
+    assert trio.b.rows["dedup"] == before + 10
+    assert beyond_limit(trio) == 10 - LIMIT
+
+
 def test_a_marker_ends_a_stored_document_although_the_quota_is_used_up() -> None:
     trio, message = offline_target(quota=1)
     trio.directory.forbidden.add(trio.b.address)
