@@ -80,7 +80,7 @@ def test_a_receipt_can_be_proved_alone(world: SealedWorld) -> None:
     kept = {row.number: row for row in world.a.store.tables.rare_rows if isinstance(row, KeptReceipts)}
     assert len(lines) == 7
     for line in lines:
-        _, number, _, place, _, sid, _, _, at = line.detail.split()
+        _, number, _, place, _, sid, _, _, at = line.detail.replace(",", "").split()
         leaves = [kept[int(number)].leaves[n : n + 32] for n in range(0, len(kept[int(number)].leaves), 32)]
         moment, digest = milliseconds(at), digest_of(world, line.lk0)
         statement = Statement("1.56001", line.lk0, "RECV", digest, moment, "", "1.10008", int(sid))
