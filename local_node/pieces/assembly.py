@@ -15,7 +15,7 @@ from semq.broker.queues.bodies import LargeBody
 from semq.engine.errors import PiecesMissing
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Delivery
-from semq.engine.receiver.pieces import PiecesFound, pieces_in_order
+from semq.engine.receiver.pieces import PiecesFound, PiecesHere, pieces_here, pieces_in_order
 from semq.errors import SemqError, Unavailable
 from semq.store.broker.operations import ReadDone
 from semq.store.postgres.store import PostgresStore
@@ -24,6 +24,7 @@ from semq.umx_t.pieces import read_manifest
 
 log = structlog.get_logger("semq.pieces")
 BODY_TABLE = "tb_0030_body"
+SEARCHES_MAX = 16  # manifests of one source that may wait for a search
 
 
 class PiecedBody(LargeBody):
@@ -72,22 +73,38 @@ class Assembly:
         #: given back
         self._pieces: dict[int, list[int]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._search = asyncio.Lock()  #: one search for a manifest at a time: a sender may have many pieces here
+        #: by source, then by document: manifests whose pieces are searched; one search of a source at a time
+        self._searches: dict[str, dict[str, tuple[LocalEngine, PiecesFound]]] = {}
 
     def find_pieces(self, source: str, document: str, found: PiecesFound) -> None:
         """Search for the pieces of a document (``FindPieces``)."""
-        task = asyncio.get_running_loop().create_task(self._find(self._engine(), source, document, found))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        waiting = self._searches.setdefault(source, {})
+        if document in waiting or len(waiting) >= SEARCHES_MAX:
+            return
+        waiting[document] = self._engine(), found
+        if len(waiting) == 1:
+            task = asyncio.get_running_loop().create_task(self._search(source, waiting))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
-    async def _find(self, engine: LocalEngine, source: str, document: str, found: PiecesFound) -> None:
-        async with self._search:
-            try:
-                arrived = await self._store().execute(views.pieces_of, source, document)
-            except Unavailable:
-                return
-        if self._engine() is engine:
-            found(arrived)
+    async def _search(self, source: str, waiting: dict[str, tuple[LocalEngine, PiecesFound]]) -> None:
+        while waiting:
+            document = next(iter(waiting))
+            here = await self._pieces_here(source, document)
+            engine, found = waiting.pop(document)
+            if here is not None and engine is self._engine():
+                found(here)
+        del self._searches[source]
+
+    async def _pieces_here(self, source: str, document: str) -> PiecesHere | None:
+        try:
+            arrived = await self._store().execute(views.pieces_of, source, document)
+            return await asyncio.to_thread(pieces_here, arrived)
+        except Unavailable:
+            return None
+        except Exception:
+            log.exception("pieces_not_found", source=source, document=document)
+            return None
 
     @staticmethod
     def is_needed(delivery: Delivery) -> bool:

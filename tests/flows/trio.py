@@ -10,6 +10,7 @@ from semq.engine.hub_engine import HubEngine
 from semq.engine.local_engine import LocalEngine
 from semq.engine.partners import Partners
 from semq.engine.ports import Accepted, AppEvent, Delivery, InClear, Submission
+from semq.engine.receiver.pieces import NO_PIECES
 from semq.engine.secrecy.sealing import Sealing
 from semq.engine.settings import EngineSettings
 from semq.store.rows import Event, Reason
@@ -156,7 +157,7 @@ class Local:
         self.engine = LocalEngine(
             Store(*self.address[:2]), recovered, self.store, self.trio.time, self.trio.settings, self.app,
             self.reported, self.sealing or InClear(), lambda: None, partners=self.trio.partners(),
-            find_pieces=lambda source, document, found: found(()),
+            find_pieces=lambda source, document, found: found(NO_PIECES),
         )  # fmt: skip
         self.engine.handover.feed("")
 

@@ -11,6 +11,7 @@ from semq.engine.hub_engine import HubEngine
 from semq.engine.local_engine import LocalEngine
 from semq.engine.partners import Partners
 from semq.engine.ports import Submission
+from semq.engine.receiver.pieces import NO_PIECES
 from semq.engine.sender.lanes import Lane
 from semq.store.rows import Reason
 from semq.store.unit import Unit
@@ -273,7 +274,7 @@ class LocalHost(Host):
             SimOpener(),
             self.plan_flush,
             partners=self._partners(),
-            find_pieces=lambda source, document, found: found(()),
+            find_pieces=lambda source, document, found: found(NO_PIECES),
         )
 
     def _partners(self) -> Partners | None:

@@ -7,18 +7,38 @@ its pieces are not here, so that its sender does not take the document for deliv
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from semq.engine.errors import DocumentTooLarge, PiecesMissing, PiecesQuotaReached
 from semq.engine.settings import EngineSettings
 from semq.store.rows import ArrivedPiece, Pending, StoredPiece
 from semq.umx_t.envelope import Envelope
-from semq.umx_t.pieces import PIECES_USER, PiecesManifest, digest_of, parse_piece_name, read_manifest
+from semq.umx_t.errors import BadManifest
+from semq.umx_t.pieces import (
+    MANIFEST_MAX,
+    PIECES_USER,
+    PiecesManifest,
+    digest_of,
+    parse_piece_name,
+    read_manifest,
+)
 from semq.umx_t.status import Arrival
 
-PiecesFound = Callable[[Sequence[ArrivedPiece]], None]
-# Search for the pieces of a document: its source node, its name, and what is called with its pieces. Nothing is called
-# if the store is away or the engine has ended: then the manifest arrives again.
+
+class PiecesHere(NamedTuple):
+    """What this node has of a document in pieces: each number counts once."""
+
+    piece_count: int
+    size: int  #: bytes
+    digest: str  #: as ``PiecesManifest.pieces``
+
+
+NO_PIECES = PiecesHere(0, 0, digest_of(()))
+PiecesFound = Callable[[PiecesHere], None]
+# Search for the pieces of a document: its source node, its name, and what is called with the result. Nothing is called
+# if the store is away, the engine has ended or too many searches wait: then the manifest arrives again.
 FindPieces = Callable[[str, str, PiecesFound], None]
+NOT_DESCRIBED = "The pieces are not those that the manifest describes."
 COUNTED_MIN = 64 * 1024  # each piece counts at least so many bytes, which bounds the number of tiny pieces
 
 
@@ -96,13 +116,16 @@ def check_piece(envelope: Envelope, payload: bytes, stored: int, settings: Engin
     _check_size(number * len(payload) + len(payload), settings)
 
 
-def check_manifest(
-    envelope: Envelope, payload: bytes, arrived: Sequence[ArrivedPiece], settings: EngineSettings
-) -> None:
-    """Check a manifest against the bounds, and that all its pieces are among those that arrived. Raises SemqError."""
-    manifest = read_manifest(payload)
+def check_manifest(envelope: Envelope, payload: bytes, here: PiecesHere, settings: EngineSettings) -> None:
+    """Check a manifest against the bounds, and that the pieces that are here are those it states. Raises SemqError."""
+    if len(payload) > MANIFEST_MAX:
+        raise BadManifest("The manifest has too many bytes.", size=len(payload), allowed=MANIFEST_MAX)
+    manifest, document = read_manifest(payload), envelope.attributes.pieces
     _check_size(manifest.size, settings)
-    pieces_in_order(arrived, envelope.attributes.pieces, manifest)
+    if here.piece_count < manifest.count:
+        raise PiecesMissing(document=document, pieces=manifest.count, found=here.piece_count)
+    if here != (manifest.count, manifest.size, manifest.pieces):
+        raise PiecesMissing(NOT_DESCRIBED, document=document)
 
 
 def _check_size(size: int, settings: EngineSettings) -> None:
@@ -110,6 +133,15 @@ def _check_size(size: int, settings: EngineSettings) -> None:
         raise DocumentTooLarge(size=size, allowed=settings.max_large_document_bytes).with_remedy(
             "Split or compress it, or ask the receiver to raise protocol.max_large_document_bytes."
         )
+
+
+def pieces_here(arrived: Iterable[ArrivedPiece]) -> PiecesHere:
+    """Sum up the pieces of a document; of several with one number, the first. Takes long for many pieces."""
+    by_number: dict[int, ArrivedPiece] = {}
+    for piece in arrived:
+        by_number.setdefault(piece.number, piece)
+    pieces = [by_number[number] for number in sorted(by_number)]
+    return PiecesHere(len(pieces), sum(piece.size for piece in pieces), digest_of(piece.digest for piece in pieces))
 
 
 def pieces_in_order(arrived: Sequence[ArrivedPiece], document: str, manifest: PiecesManifest) -> list[int]:
@@ -125,5 +157,5 @@ def pieces_in_order(arrived: Sequence[ArrivedPiece], document: str, manifest: Pi
         raise PiecesMissing(document=document, pieces=manifest.count, found=len(by_number))
     pieces = [by_number[number] for number in range(manifest.count)]
     if digest_of(piece.digest for piece in pieces) != manifest.pieces:
-        raise PiecesMissing("The pieces are not those that the manifest describes.", document=document)
+        raise PiecesMissing(NOT_DESCRIBED, document=document)
     return [piece.bref for piece in pieces]

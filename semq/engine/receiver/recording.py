@@ -18,7 +18,9 @@ from semq.engine.receiver import ledger
 from semq.engine.receiver.delivery import AfterDelivery, apply_event, status_without_delivery
 from semq.engine.receiver.handover import Handover
 from semq.engine.receiver.pieces import (
+    NO_PIECES,
     FindPieces,
+    PiecesHere,
     check_manifest,
     check_piece,
     counted_size,
@@ -33,7 +35,6 @@ from semq.errors import ProtocolViolation, SemqError, Unavailable
 from semq.foreign_text import shortened
 from semq.seal.errors import OriginUnproved, SignerAwaited, SignerGone
 from semq.store.rows import (
-    ArrivedPiece,
     Event,
     InStreamKey,
     LedgerLine,
@@ -49,7 +50,7 @@ from semq.store.work import COMMITTED, RECEIVED_BODIES, Steps, work
 from semq.umx_t.address import Address, is_hub
 from semq.umx_t.envelope import Body, Data, Envelope, Function, Primitive
 from semq.umx_t.grids import RECEIVER, HandlingEvent, ReceiverDeed, ReceiverEvent
-from semq.umx_t.pieces import PIECES_USER
+from semq.umx_t.pieces import MANIFEST_MAX, PIECES_USER
 from semq.umx_t.records import ANSWER_BY_ARRIVAL, AckFlag, Answer, Receipt
 from semq.umx_t.status import AppStatus, Arrival
 
@@ -113,15 +114,16 @@ class Receiver:
         others = []
         for message in messages:
             envelope = message.envelope
-            if is_manifest(envelope) and not envelope.void:
+            # A longer one is refused without a search.
+            if is_manifest(envelope) and not envelope.void and len(message.body) <= 2 * MANIFEST_MAX:
                 found = partial(self._record_manifest, peer, message)
                 self._find_pieces(str(envelope.lk0.node), envelope.attributes.pieces, found)
             else:
                 others.append(message)
         return others
 
-    def _record_manifest(self, peer: Address, message: Data, arrived: Sequence[ArrivedPiece]) -> None:
-        self.core.post(self._record(peer, [message], arrived))
+    def _record_manifest(self, peer: Address, message: Data, here: PiecesHere) -> None:
+        self.core.post(self._record(peer, [message], here))
 
     def _is_stored_ahead(self, message: Data) -> bool:
         """Whether the body is stored ahead, on another connection. A sealed body is stored opened, so not ahead."""
@@ -129,8 +131,8 @@ class Receiver:
         return is_large and message.envelope.is_class3 and not message.envelope.is_sealed
 
     @work
-    def _record(self, peer: Address, messages: Sequence[Data], arrived: Sequence[ArrivedPiece] = ()) -> Steps:
-        """``arrived``: the pieces of the only message, a manifest."""
+    def _record(self, peer: Address, messages: Sequence[Data], here: PiecesHere = NO_PIECES) -> Steps:
+        """``here``: the pieces of the only message, if it is a manifest."""
         with_slots = _with_slots(messages)
         slots = [slot for _, slot in with_slots if slot is not None]
         unit = yield Needs(
@@ -138,7 +140,7 @@ class Receiver:
             recorded=set(slots),
             seen={message.envelope.ident for message, slot in with_slots if slot is None},
         )
-        arrivals = _Arrivals(self, peer, unit, arrived)
+        arrivals = _Arrivals(self, peer, unit, here)
         for message, slot in with_slots:
             arrivals.record(message, slot)
         yield COMMITTED
@@ -148,13 +150,13 @@ class Receiver:
 class _Arrivals:
     """The messages of one piece of work, in its unit."""
 
-    def __init__(self, receiver: Receiver, peer: Address, unit: Unit, arrived: Sequence[ArrivedPiece]) -> None:
+    def __init__(self, receiver: Receiver, peer: Address, unit: Unit, here: PiecesHere) -> None:
         self._receiver = receiver
         self.core = receiver.core
         self._secrecy = receiver.secrecy
         self._peer = peer
         self._unit = unit
-        self._arrived = arrived  #: the pieces of a manifest
+        self._pieces_here = here  #: the pieces of a manifest
         #: copies to acknowledge: envelope, ledger entry, and number of the recorded row (0 for a duplicate)
         self._acks: list[tuple[Envelope, Recorded, int]] = []
         self._rows: list[tuple[Pending, bool]] = []  #: recorded rows, each with a flag: it waits for the application
@@ -333,7 +335,7 @@ class _Arrivals:
             if is_piece:
                 check_piece(envelope, opened.payload, self._piece_bytes_of(envelope), self.core.settings)
             else:
-                check_manifest(envelope, opened.payload, self._arrived, self.core.settings)
+                check_manifest(envelope, opened.payload, self._pieces_here, self.core.settings)
         except SemqError as error:
             return error.code, shortened(str(error).removeprefix(f"{error.code} "), 300)
         return None

@@ -56,7 +56,7 @@ class StoreForeign(Misconfigured):
 
     code = "SEMQ-3007"
     remedy = (
-        "Correct [node] id (at a hub also semq_id and semq_db_id), or name this node's own database: [database] url, "
+        "Correct [node] id (or semq_id and semq_db_id), or name this node's own database: [database] url, "
         "or for an embedded one [node] data_dir."
     )
 

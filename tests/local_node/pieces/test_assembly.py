@@ -1,5 +1,6 @@
 """The pieces of a document are put into the order of its manifest; wrong pieces are refused."""
 
+import asyncio
 from hashlib import sha256
 from types import SimpleNamespace
 from typing import Any
@@ -7,12 +8,19 @@ from typing import Any
 import pytest
 
 from local_node.doors.inbox import InboxQueue
-from local_node.pieces.assembly import Assembly, JoinedDelivery
+from local_node.pieces.assembly import SEARCHES_MAX, Assembly, JoinedDelivery
 from semq.engine.errors import PiecesMissing
-from semq.engine.receiver.pieces import pieces_in_order
+from semq.engine.receiver.pieces import check_manifest, pieces_here, pieces_in_order
+from semq.engine.settings import EngineSettings
 from semq.store.rows import ArrivedPiece
-from semq.umx_t.pieces import PiecesManifest, digest_of
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Attributes, Envelope
+from semq.umx_t.errors import BadManifest
+from semq.umx_t.locator import parse_lk0
+from semq.umx_t.pieces import MANIFEST_MAX, PiecesManifest, digest_of
+from tests.waiting import until
 
+A, B = Address(1, "10008"), Address(1, "56001")
 DOCUMENT = "1.10008.1.1.ab.7"
 PARTS = [b"aaaa", b"bbbb", b"cc"]
 MANIFEST = PiecesManifest(10, 4, digest_of(sha256(part).digest() for part in PARTS), "0" * 64)
@@ -62,3 +70,43 @@ def test_the_pieces_of_a_document_are_forgotten_when_the_last_consumer_goes_befo
     queue.detach(consumer)
     assert given_back == [7]
     assert assembly.take_with_pieces([7]) == [7]
+
+
+def test_pieces_are_summed_up_by_number() -> None:
+    assert pieces_here([ALL[2], ALL[0], ALL[1], piece(13, 1, b"again")]) == (3, 10, MANIFEST.pieces)
+
+
+@pytest.mark.parametrize("arrived", [ALL[:2], [*ALL[:2], piece(12, 2, b"dd")], [*ALL, piece(13, 3, b"")], []])
+def test_a_manifest_of_other_pieces_than_those_here_is_refused(arrived: list[ArrivedPiece]) -> None:
+    attributes = Attributes(pieces=DOCUMENT)
+    envelope = Envelope(source=A, target=B, lk0=parse_lk0("1.10008.1.1.ab.9"), attributes=attributes)
+    check_manifest(envelope, MANIFEST.encode(), pieces_here(ALL), EngineSettings())
+    with pytest.raises(PiecesMissing):
+        check_manifest(envelope, MANIFEST.encode(), pieces_here(arrived), EngineSettings())
+    with pytest.raises(BadManifest):
+        check_manifest(envelope, MANIFEST.encode() + b" " * MANIFEST_MAX, pieces_here(ALL), EngineSettings())
+
+
+async def test_the_searches_for_manifests_are_bounded_for_each_source() -> None:
+    asked: list[tuple[str, str]] = []
+    go_on = asyncio.Event()
+
+    async def execute(query: Any, source: str, document: str) -> list[ArrivedPiece]:
+        asked.append((source, document))
+        await go_on.wait()
+        return ALL
+
+    engine, found = object(), list[Any]()
+    assembly = Assembly(lambda: engine, lambda: SimpleNamespace(execute=execute))  # type: ignore[arg-type, return-value]
+    for number in range(2 * SEARCHES_MAX):
+        for source in "1.a", "1.b":
+            assembly.find_pieces(source, f"D{number}", found.append)
+            assembly.find_pieces(source, f"D{number}", found.append)  # a repeated copy
+    await until(lambda: asked == [("1.a", "D0"), ("1.b", "D0")])
+    go_on.set()
+    await until(lambda: len(found) == len(asked) == 2 * SEARCHES_MAX)
+    assert len(set(asked)) == 2 * SEARCHES_MAX
+    assembly.find_pieces("1.a", "D99", found.append)
+    engine = object()  # the result is for a former engine
+    await until(lambda: len(asked) == 2 * SEARCHES_MAX + 1 and not assembly._searches)
+    assert len(found) == 2 * SEARCHES_MAX
