@@ -221,14 +221,26 @@ class Links:
                 claimed = str(properties.get("node"))[:80]
                 raise NotYours("A node logs in under the name of another node.", claims=claimed)
             statement = _read_statement(properties)
-            self._note_store(session.user, statement.store_uuid, statement.boot, partial(self._refuse, session))
+            previous = self.statements.get(session.user)
+            refuse = partial(self._refuse_stated, session, statement, previous)
+            self._note_store(session.user, statement.store_uuid, statement.boot, refuse)
         except SemqError as error:
             self._refuse(session, error)
             return
-        previous = self.statements.get(session.user)
         if previous is not None and previous.store_uuid == statement.store_uuid and statement.boot < previous.boot:
             log.error("node_restored", node=session.user, boot=statement.boot, boot_before=previous.boot)
         self.statements[session.user] = statement
+
+    def _refuse_stated(
+        self, session: SessionInfo, statement: NodeStatement, previous: NodeStatement | None, error: SemqError
+    ) -> None:
+        """Refuse a session whose statement was noted, and note the previous one again."""
+        # With the statement of another store, the next login of the right one would not be recognised as restored.
+        if self.statements.get(session.user) is statement:
+            del self.statements[session.user]
+            if previous is not None:
+                self.statements[session.user] = previous
+        self._refuse(session, error)
 
     def _refuse(self, session: SessionInfo, error: SemqError) -> None:
         log.error("login_refused", node=session.user, error=str(error))

@@ -5,21 +5,27 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import psycopg
 import pytest
+from structlog.testing import capture_logs
 
 from local_node.node import LocalNode
+from platform_node.errors import SecondStore
 from platform_node.node import HubNode
 from semq.amqp import errors as amqp
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError
+from semq.broker.services import SessionInfo
 from semq.engine.frames import write_frame
 from semq.pki.tls import client_context
 from semq.service.credentials.identity import ring_of, trust_of
+from semq.service.links.sessions import Links, Refuse
 from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
+from semq.transport.turn import Turn
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Function, Packet, Primitive
 from semq.umx_t.locator import LK0, LK1
@@ -260,6 +266,30 @@ async def test_a_malformed_statement_about_a_store_is_refused(scene: LinksScene)
     await scene.inprocess.client(scene.hub, **scene.login)
     await registry.write_stores()
     assert registry.stores["1.10008"].store_uuid == known.store_uuid
+
+
+async def test_a_restored_node_is_recognised_after_a_login_with_another_store_that_was_refused_later() -> None:
+    refusals: list[Refuse] = []
+    links = Links(cast(Any, None), Turn(), 1, lambda node, uuid, boot, refuse: refusals.append(refuse))
+    closed: list[AmqpError] = []
+
+    def log_in_with(store_uuid: str, boot: int) -> None:
+        properties = {PROPERTY: offer(), "store_uuid": store_uuid, "boot": boot}
+        session = SimpleNamespace(user="1.10008", client_properties=properties, close=closed.append)
+        links.check_login(cast(SessionInfo, session))
+
+    log_in_with("b", 1)
+    refusals[-1](SecondStore())
+    assert not links.statements
+    log_in_with("a", 5)
+    log_in_with("b", 1)
+    refusals[-1](SecondStore())
+    assert len(closed) == 2
+    with capture_logs() as lines:
+        log_in_with("a", 4)
+    assert [line["event"] for line in lines] == ["node_restored"]
+    refusals[1](SecondStore())  # not the last statement of the node
+    assert links.statements["1.10008"].boot == 4
 
 
 async def log_in(scene: LinksScene, client_properties: dict[str, Any]) -> None:
