@@ -12,6 +12,7 @@ from semq.umx_t.agreement import Terms, first_covering
 from semq.umx_t.app_key import AppKey
 
 MINUTE_S, DAY_MINUTES = 60.0, 1440
+KEPT_MIN = 1024  # with fewer buckets none is forgotten
 
 
 @dataclass(slots=True)
@@ -21,6 +22,7 @@ class Meter:
     minutes: float  #: a full bucket allows the documents of this number of minutes
     #: Tokens, and the monotonic time at which they were counted.
     _buckets: dict[tuple[str, Terms], tuple[float, float]] = field(default_factory=dict)
+    _kept_max: int = KEPT_MIN  #: with this number of buckets, the full ones are forgotten
 
     def take(self, parties: str, terms: Terms, now: float) -> bool:
         """Count one document and return True; return False, without counting it, if it exceeds the rate.
@@ -29,12 +31,29 @@ class Meter:
         """
         if not terms.per_minute:
             return True
-        full = max(terms.per_minute * self.minutes, 1.0)
-        tokens, counted_at = self._buckets.get((parties, terms), (full, now))
-        tokens = min(full, tokens + (now - counted_at) * terms.per_minute / MINUTE_S)
+        if len(self._buckets) >= self._kept_max and (parties, terms) not in self._buckets:
+            self._forget_full(now)
+        tokens = self._tokens(parties, terms, now)
         may_send = tokens >= 1.0
         self._buckets[parties, terms] = (tokens - 1.0 if may_send else tokens, now)
         return may_send
+
+    def _tokens(self, parties: str, terms: Terms, now: float) -> float:
+        full = self._full(terms)
+        tokens, counted_at = self._buckets.get((parties, terms), (full, now))
+        return min(full, tokens + (now - counted_at) * terms.per_minute / MINUTE_S)
+
+    def _full(self, terms: Terms) -> float:
+        return max(terms.per_minute * self.minutes, 1.0)
+
+    def _forget_full(self, now: float) -> None:
+        """Forget the full buckets: a party without a bucket has a full one."""
+        # Otherwise the number of buckets would be that of all pairs, the square of the number of institutions.
+        for key in list(self._buckets):
+            if self._tokens(*key, now) >= self._full(key[1]):
+                del self._buckets[key]
+        # Twice as many before the next time, so that the average cost of one bucket is constant.
+        self._kept_max = max(KEPT_MIN, 2 * len(self._buckets))
 
     def fill(self) -> None:
         """Fill all buckets."""

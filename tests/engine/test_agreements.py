@@ -2,7 +2,7 @@
 
 import pytest
 
-from semq.engine.agreements import DAY_MINUTES, Meter, agreed_terms
+from semq.engine.agreements import DAY_MINUTES, KEPT_MIN, Meter, agreed_terms
 from semq.engine.errors import DocumentTooLarge, TypeNotAllowed
 from semq.umx_t.agreement import Terms
 from semq.umx_t.app_key import parse_app_key
@@ -27,6 +27,20 @@ def test_a_sender_may_use_the_rate_of_one_minute_at_once() -> None:
 
 def test_the_hub_admits_the_rate_of_one_day_at_once() -> None:
     assert admitted(Meter(DAY_MINUTES), Terms(per_minute=1), 0.0, 2000) == 1440
+
+
+def test_full_buckets_are_forgotten_and_others_are_kept() -> None:
+    meter, terms = Meter(1.0), Terms(per_minute=1)
+    rare = Terms(per_minute=1, bytes_max=1)
+    for number in range(3 * KEPT_MIN):
+        assert meter.take(f"a {number}", terms, number * 60.0)
+        assert len(meter._buckets) <= KEPT_MIN
+    now = 3 * KEPT_MIN * 60.0
+    for number in range(3 * KEPT_MIN):
+        assert meter.take(f"a {number}", rare, now)
+    assert not any(meter.take(f"a {number}", rare, now) for number in range(3 * KEPT_MIN))
+    assert meter.take("a last", terms, now + 60.0)
+    assert admitted(meter, rare, now + 60.0, 2, parties="a 0") == 1
 
 
 def test_terms_without_a_rate_allow_any_number() -> None:
