@@ -1,4 +1,4 @@
-"""Documents as files: reading files to be sent, writing received documents to a folder, and checking that folder.
+"""Documents as files: reading files to be sent, writing received documents to a folder, and making that folder.
 
 Names of written files come from foreign text: characters that some file systems refuse are replaced, and long names are
 shortened. If the folder nevertheless refuses a name, the file is called ``document-`` and a digest.
@@ -84,22 +84,17 @@ def file_name(lk0: str, key: str) -> str:
     return f"{stem}~{digest}{ending}"
 
 
-def usable_folder(folder: Path | None) -> Path | None:
-    """Return a folder for documents, which is created if it is missing, and to which files can be written.
-
-    The value of an option, None without it. Raises UnusableFile.
-    """
-    if folder is not None:
-        try:
-            if folder.exists() and not folder.is_dir():
-                raise UnusableFile(file=str(folder), fault="is not a folder")
-            folder.mkdir(parents=True, exist_ok=True)
-            probe = folder / f".{os.getpid()}.part"
-            probe.touch()
-            probe.unlink(missing_ok=True)
-        except OSError as error:
-            raise UnusableFile(file=str(folder), fault=error.strerror) from error
-    return folder
+def make_usable(folder: Path) -> None:
+    """Make a folder for documents if it is missing, and write to it. Raises UnusableFile."""
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise UnusableFile(file=str(folder), fault="is not a folder")
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".{os.getpid()}.part"
+        probe.touch()
+        probe.unlink(missing_ok=True)
+    except OSError as error:
+        raise UnusableFile(file=str(folder), fault=error.strerror) from error
 
 
 def write_body(folder: Path, document: Document) -> Path:

@@ -1,7 +1,7 @@
 """``semq msg receive``: documents from the node's inbox to standard output or into a folder.
 
-The folder is checked before the node is asked. A document is acknowledged when it is printed or on the disk. A document
-that cannot be written does not block later documents, and is delivered again to the next command.
+The folder is made and checked before documents are requested. A document is acknowledged when it is printed or on the
+disk. One that cannot be written does not block later documents, and is delivered again to the next command.
 """
 
 from base64 import b64encode
@@ -12,7 +12,7 @@ import typer
 
 from semq.app import Document
 from semq.cli.errors import NotWritten, UnusableFile
-from semq.cli.messages.files import usable_folder, write_body
+from semq.cli.messages.files import make_usable, write_body
 from semq.cli.messages.message import group
 from semq.cli.output.printer import Output
 from semq.cli.output.values import counted
@@ -29,15 +29,14 @@ async def receive(
     session: Session,
     user: Annotated[str, typer.Option(help="User whose inbox is read; default: the institution itself.")] = "",
     count: Annotated[int, typer.Option(min=0, help="Documents to receive; 0: no limit.")] = 1,
-    into: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", callback=usable_folder, help="Write each body to a file in this folder."),
-    ] = None,
+    into: Annotated[Path | None, typer.Option(metavar="DIR", help="Write each body to a file in this folder.")] = None,
     ack: Annotated[bool, typer.Option("--ack/--no-ack", help="--no-ack: leave the documents at the node.")] = True,
 ) -> None:
     """Receive --count documents, or fewer if none arrives for --timeout seconds (exit status 1). A document is
     acknowledged after it is printed or written.
     """
+    if into is not None:
+        make_usable(into)
     inbox = InboxReader(session, into, ack)
     while await inbox.run(user, count) and len(inbox.unwritten) < UNWRITTEN_MAX:
         pass  # subscribe again, with a prefetch that also has room for the unwritten documents

@@ -6,6 +6,8 @@ import sys
 from hashlib import sha256
 from pathlib import Path
 
+import pytest
+
 from semq.umx_t.short_name import short_name
 from tests.app.network import Network
 from tests.cli.command import environment, semq
@@ -33,13 +35,24 @@ def test_documents_with_long_or_hostile_names_are_written_and_acknowledged(netwo
     assert none.status == 1  # all documents were acknowledged
 
 
-def test_an_unusable_folder_is_refused_before_the_node_is_asked(tmp_path: Path) -> None:
-    """So no document is taken from the queue. The node does not exist; in /proc nobody can create files."""
+def test_an_unusable_folder_is_refused_before_a_document_is_taken(network: Network, tmp_path: Path) -> None:
+    """In /proc nobody can create files."""
+    send(network, "unusable", "order", b"body")
+    words = ["msg", "receive", "--user", "unusable", "--no-ack", "--node", network.receiver.url]
+    semq(*words, "--timeout", "60")  # the document has arrived
     file = tmp_path / "file"
     file.write_text("")
     for folder, fault in ((file, "is not a folder"), (file / "below", "Not a directory"), (Path("/proc"), "")):
-        result = semq("msg", "receive", "--into", str(folder), "--node", "amqp://127.0.0.1:1")
+        result = semq(*words, "--into", str(folder))
         result.fails(1, "SEMQ-2203", f"(file='{folder}' fault='{fault}")
+        assert result.out == ""
+
+
+@pytest.mark.parametrize("wrong", [["--count", "-1"], ["--node", "amqp://127.0.0.1:1", "--timeout", "0.1"]])
+def test_a_command_that_receives_nothing_makes_no_folder(tmp_path: Path, wrong: list[str]) -> None:
+    """Neither with another wrong option nor without a connection to the node."""
+    assert semq("msg", "receive", "--into", str(tmp_path / "in"), *wrong).status != 0
+    assert not (tmp_path / "in").exists()
 
 
 def test_a_document_that_cannot_be_written_waits_and_blocks_no_other(network: Network, tmp_path: Path) -> None:
