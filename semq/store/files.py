@@ -3,7 +3,7 @@
 import fcntl
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
 
@@ -49,7 +49,8 @@ def make_folder(folder: Path, mode: int = 0o777) -> None:
     missing = list(takewhile(lambda above: not above.is_dir(), (folder, *folder.parents)))
     folder.mkdir(mode=mode, parents=True, exist_ok=True)
     for made in reversed(missing):
-        sync_folder(made.parent)
+        with suppress(PermissionError):  # a folder that may be written, but not read, cannot be synced
+            sync_folder(made.parent)
 
 
 def sync_folder(folder: Path) -> None:

@@ -1,11 +1,12 @@
 """A new file has its mode, a new folder is open to its owner only, and a failed write leaves the old content."""
 
 import os
+from errno import EACCES
 from pathlib import Path
 
 import pytest
 
-from semq.store.files import write_safely
+from semq.store.files import make_folder, write_safely
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o644])
@@ -38,6 +39,19 @@ def test_new_folders_outlast_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyP
     synced.clear()
     write_safely(tmp_path / "a" / "b" / "file", b"two")
     assert [folder for folder in synced if folder.is_dir()] == [tmp_path / "a" / "b"]
+
+
+def test_a_folder_is_made_in_one_that_may_be_written_but_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The test replaces the answer of the system, because tests may run as root, whom missing rights do not stop."""
+
+    def refused(path: Path, _: int) -> int:
+        raise PermissionError(EACCES, os.strerror(EACCES), str(path))
+
+    monkeypatch.setattr(os, "open", refused)
+    make_folder(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b").is_dir()
 
 
 def test_a_failed_write_leaves_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
