@@ -5,7 +5,6 @@ a folder cannot be written, documents wait at the node.
 """
 
 import asyncio
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ import structlog
 
 from semq.app import AlreadyGone, Client, Document
 from semq.app.document_tasks import DocumentTasks
-from semq.folders.layout import Layout, file_name_for, marked, read_note, write_note
+from semq.folders.layout import Layout, file_name_for, is_present, marked, read_note, write_note
 from semq.foreign_text import shown
 from semq.service.companion.section_states import SectionStates
 from semq.store.files import write_blocks_safely
@@ -84,7 +83,10 @@ class Incoming:
         await asyncio.shield(ended)  # the path is in use until the thread has ended, also if this task is cancelled
 
     def _path_for(self, document: Document) -> Path:
-        """Return a path for a document, with the short name added if another document has the plain path."""
+        """Return a path for a document, with the short name added if another document has the plain path.
+
+        Raises OSError.
+        """
         plain = self._layout.arrived / _sender_folder(document.source)
         for part in document.app_key[1:3]:
             plain = _folder(plain / file_name_for(part)) if part else plain
@@ -94,15 +96,15 @@ class Incoming:
         return plain if self._may_have(plain, document.lk0) else marked(plain, name)
 
     def _may_have(self, path: Path, lk0: str) -> bool:
-        """Whether a path is free, or has the file of this document from an earlier delivery."""
+        """Whether a path is free, or has the file of this document from an earlier delivery. Raises OSError."""
         if path in self._being_written:
             return self._being_written[path].lk0 == lk0
-        return read_note(path).get("lk0") == lk0 or not os.path.lexists(path)
+        return read_note(path).get("lk0") == lk0 or not is_present(path)
 
 
 def _folder(path: Path) -> Path:
-    """Return the path of a folder, with ``~folder`` added if a file has this path."""
-    is_file = os.path.lexists(path) and not path.is_dir()
+    """Return the path of a folder, with ``~folder`` added if a file has this path. Raises OSError."""
+    is_file = is_present(path) and not path.is_dir()
     return path.with_name(f"{path.name}~folder") if is_file else path
 
 

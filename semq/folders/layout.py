@@ -4,6 +4,7 @@ A note is a JSON file beside the file of a document: NAME.semq.json beside NAME.
 reader of the file finds it.
 """
 
+import errno
 import json
 import os
 import re
@@ -28,6 +29,9 @@ NOTE = ".semq.json"
 NOT_OFFERED = (".part", ".tmp", "~", NOTE)  # endings of unfinished files and of notes
 NAME_BYTES_MAX = 200  # below 255: notes and temporary files have longer names
 DEPTH_MAX = 4  # target, type, subtype, name
+#: Errors that mean that no file has the path. Keys of other applications may give paths that the file system does not
+#: allow. After every other error there may be a file.
+_NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ})
 _FORBIDDEN = re.compile(r'[\x00-\x1f"*/:<>?\\|\ufffd]')  # some systems forbid these characters in file names
 
 
@@ -199,11 +203,27 @@ def marked(path: Path, mark: str) -> Path:
 
 
 def free_path(path: Path, mark: str = "", without: Container[Path] = ()) -> Path:
-    """Return a path that no file has: the path, the path with the mark, or a numbered path; none of ``without``."""
+    """Return a path that no file has: the path, the path with the mark, or a numbered path; none of ``without``.
+
+    Raises OSError.
+    """
     preferred = [path, marked(path, mark)] if mark else [path]
     numbered = (marked(path, f"{mark}~{number}" if mark else str(number)) for number in count(2))
     candidates = (candidate for candidate in chain(preferred, numbered) if candidate not in without)
-    return next(candidate for candidate in candidates if not os.path.lexists(candidate))
+    return next(candidate for candidate in candidates if not is_present(candidate))
+
+
+def is_present(path: Path) -> bool:
+    """Whether a file has this path. Raises OSError if the system does not tell."""
+    try:
+        path.lstat()
+    except OSError as error:
+        if error.errno in _NO_FILE:
+            return False
+        raise
+    except ValueError:  # no possible path
+        return False
+    return True
 
 
 def note_of(path: Path) -> Path:
@@ -219,9 +239,13 @@ def write_note(path: Path, note: Mapping[str, Any]) -> None:
 
 
 def read_note(path: Path) -> dict[str, Any]:
-    """Return the note of a file; empty if it is missing or unreadable."""
+    """Return the note of a file; empty if it is missing or invalid. Raises OSError if the system does not tell."""
     try:
         note = json.loads(note_of(path).read_bytes())
-    except (OSError, ValueError):
+    except OSError as error:
+        if error.errno in _NO_FILE:
+            return {}
+        raise
+    except ValueError:
         return {}
     return note if isinstance(note, dict) else {}

@@ -1,14 +1,14 @@
 """Outcomes of sent documents: written into the notes beside their files (NAME.semq.json).
 
 The file of a document that was not delivered is moved to ``failed``, and back if a later event corrects the outcome.
-Events come from a durable queue of the node, where they wait while an outcome cannot be written.
+Events come from a durable queue of the node, where they wait while an outcome cannot be written, or its file cannot be
+searched for.
 """
 
 import asyncio
+import errno
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from glob import escape
-from itertools import count
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import structlog
 
 from semq.app import Client, DocumentEvent
-from semq.folders.layout import Layout, marked, read_note, with_room_for_note, write_note
+from semq.folders.layout import Layout, is_present, marked, note_of, read_note, with_room_for_note, write_note
 from semq.moments import utc_text
 from semq.service.companion.section_states import SectionStates
 from semq.service.companion.sections import QUEUE_EXPIRES_S
@@ -30,10 +30,11 @@ log = structlog.get_logger("semq.folders")
 OUTCOMES = "outcomes"  # the section of the companion
 QUEUE = "semq.folders"
 DELIVERED = Outcome.DELIVERED.name
-SEARCH_PAUSE_S = 0.2  # between two searches for a file that is being moved
-#: Searches for the file of a document, repeated while ``out`` has a file of this name, which may be another one. If it
-#: is known to be the file of the document, there is no limit.
-SEARCHES_MAX = 150
+SEARCH_PAUSE_S_MIN, SEARCH_PAUSE_S_MAX = 0.2, 5.0  # between two searches for a file that is being moved
+SEARCHES_USUAL = 3  # after more searches, the wait is shown in the health
+#: Searches for the file of a document, in half a minute, while ``out`` has a file of this name, which may be another
+#: one. If it is known to be the file of the document, there is no limit.
+SEARCHES_MAX = 11
 PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 30.0  # between attempts while the outcome cannot be written
 
 
@@ -59,33 +60,54 @@ class OutcomeWriter:
     async def _process(self, event: DocumentEvent) -> None:
         """Write an outcome. Repeat until this succeeds, because the next event acknowledges this one."""
         pause_s = PAUSE_S_MIN
-        while (found := await self._find(event)) is not None:
-            layout, path = found
+        while True:
             try:
-                await asyncio.to_thread(_note_outcome, layout, path, event)
+                found = await self._find(event)
+                if found is not None:
+                    await asyncio.to_thread(_note_outcome, *found, event)
                 break
             except OSError as error:
                 facts = {"outcome": event.fate.outcome, "error": error.strerror, "again_in_s": pause_s}
-                log.error("outcome_not_noted", file=str(path), **facts)
+                log.error("outcome_not_noted", document=event.lk0, file=error.filename, **facts)
                 self._states.failed(OUTCOMES, error)
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, PAUSE_S_MAX)
         self._states.succeeded(OUTCOMES)
 
     async def _find(self, event: DocumentEvent) -> tuple[Layout, Path] | None:
-        """Return the root and the file of a document, when it is no longer in ``out``; None if there is none."""
+        """Return the root and the file of a document, when it is no longer in ``out``; None if there is none.
+
+        Raises OSError if a root cannot be searched, and no other one has the file.
+        """
+        errors: list[OSError] = []
         for layout in self._layouts:
-            for number in count(1):
-                # Asked before the search, which finds the file if it is moved meanwhile.
-                is_known = any(_belongs_to(note, event) for note, _ in layout.unmoved.values())
-                is_in_out = await asyncio.to_thread(_is_in_out, layout, event)
-                path = await asyncio.to_thread(_find, layout, event)
+            try:
+                path = await self._find_in(layout, event)
+            except OSError as error:
+                errors.append(error)
+            else:
                 if path is not None:
                     return layout, path
-                if not is_known and not (is_in_out and number < SEARCHES_MAX):
-                    break
-                await asyncio.sleep(SEARCH_PAUSE_S)
+        if errors:
+            raise errors[0]
         return None
+
+    async def _find_in(self, layout: Layout, event: DocumentEvent) -> Path | None:
+        """Return the file of a document in one root, when it is no longer in ``out``. Raises OSError."""
+        searches, pause_s = 0, SEARCH_PAUSE_S_MIN
+        while True:
+            searches += 1
+            # Asked before the search, which finds the file if it is moved meanwhile.
+            is_known = any(_belongs_to(note, event) for note, _ in layout.unmoved.values())
+            is_in_out = await asyncio.to_thread(_is_in_out, layout, event)
+            path = await asyncio.to_thread(_find, layout, event)
+            if path is not None or not (is_known or (is_in_out and searches < SEARCHES_MAX)):
+                return path
+            if searches > SEARCHES_USUAL:
+                text = f"an outcome waits until the file {event.app_key.key} leaves {layout.out}"
+                self._states.failed(OUTCOMES, TimeoutError(text))
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, SEARCH_PAUSE_S_MAX)
 
 
 def _relative_paths(layout: Layout, event: DocumentEvent) -> list[Path]:
@@ -102,12 +124,15 @@ def _relative_paths(layout: Layout, event: DocumentEvent) -> list[Path]:
 
 
 def _find(layout: Layout, event: DocumentEvent) -> Path | None:
-    """Return the file of a document; None if there is none."""
+    """Return the file of a document; None if there is none. Raises OSError if the system does not tell."""
     name = short_name(_submission_lk0(event))
-    for relative_path in map(with_room_for_note, _relative_paths(layout, event)):
+    relative_paths = _relative_paths(layout, event)
+    if relative_paths:
+        layout.out.stat()  # without it, a root that is not mounted would have no file
+    for relative_path in map(with_room_for_note, relative_paths):
         for plain in (layout.sent / relative_path, layout.failed / relative_path):
             for path in (plain, marked(plain, name), *_of_same_name(plain, event)):
-                if _belongs_to(read_note(path), event) and os.path.lexists(path):
+                if _belongs_to(read_note(path), event) and is_present(path):
                     return path
     return None
 
@@ -122,8 +147,10 @@ def _belongs_to(note: Mapping[str, Any], event: DocumentEvent) -> bool:
 
 def _of_same_name(plain: Path, event: DocumentEvent) -> Iterator[Path]:
     """Yield the files with the name of ``plain`` and a mark, which distinguishes them from an existing ``plain``."""
-    if event.token and os.path.lexists(plain):
-        yield from plain.parent.glob(f"{escape(plain.stem)}~*{escape(plain.suffix)}")
+    if event.token and is_present(plain):
+        for path in plain.parent.iterdir():  # `glob` would ignore that the folder cannot be read
+            if path.name.startswith(f"{plain.stem}~") and path.name.endswith(plain.suffix):
+                yield path
 
 
 def _submission_lk0(event: DocumentEvent) -> str:
@@ -132,13 +159,15 @@ def _submission_lk0(event: DocumentEvent) -> str:
 
 
 def _is_in_out(layout: Layout, event: DocumentEvent) -> bool:
-    return any(os.path.lexists(layout.out / relative_path) for relative_path in _relative_paths(layout, event))
+    return any(is_present(layout.out / relative_path) for relative_path in _relative_paths(layout, event))
 
 
 def _note_outcome(layout: Layout, path: Path, event: DocumentEvent) -> None:
     """Write the outcome into the note, and move the file to ``sent`` or ``failed``. Raises OSError."""
     outcome = {"outcome": event.fate.outcome, "reason": event.fate.reason, "ended_at": utc_text(event.at)}
     note = read_note(path)
+    if not _belongs_to(note, event):  # the file was moved after the search, which is repeated
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(note_of(path)))
     note |= _group_outcomes(note, event, outcome) if event.group else outcome
     folder = layout.failed if note.get("outcome", DELIVERED) != DELIVERED else layout.sent
     if path.is_relative_to(folder):

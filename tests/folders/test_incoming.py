@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from semq.app import Document
 from semq.folders.incoming import Incoming
-from semq.folders.layout import Layout
+from semq.folders.layout import Layout, note_of
 from semq.umx_t.app_key import AppKey
 from tests.service.companion.reported import ConnectedStates
 from tests.waiting import until
@@ -144,6 +144,23 @@ async def test_a_repeated_delivery_replaces_the_first_one(layout: Layout, inbox:
     layout.arrived.unlink()
     away.rename(layout.arrived)
     await until(lambda: inbox.acked == [b"second"])
+    assert files(layout) == {"10008/x": b"second"}
+
+
+async def test_a_repeated_delivery_waits_while_the_note_of_the_first_one_cannot_be_read(
+    layout: Layout, inbox: FolderInbox, reported: ConnectedStates
+) -> None:
+    inbox.deliver("1", AppKey("", "", "", "x"), b"first")
+    await until(lambda: inbox.acked == [b"first"])
+    note = note_of(layout.arrived / "10008" / "x")
+    away = note.rename(layout.root / "away")
+    note.symlink_to(note)
+    inbox.deliver("1", AppKey("", "", "", "x"), b"second")
+    await until(lambda: reported.failing or len(inbox.acked) == 2)
+    note.unlink()
+    away.rename(note)
+    await until(lambda: inbox.acked == [b"first", b"second"])
+    assert reported.failing == {}
     assert files(layout) == {"10008/x": b"second"}
 
 

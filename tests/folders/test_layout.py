@@ -14,7 +14,17 @@ from structlog.testing import capture_logs
 
 import semq.folders.layout
 from semq.folders.errors import BadPlace
-from semq.folders.layout import NAME_BYTES_MAX, NOTE, Layout, file_name_for, free_path, marked, read_note, write_note
+from semq.folders.layout import (
+    NAME_BYTES_MAX,
+    NOTE,
+    Layout,
+    file_name_for,
+    free_path,
+    marked,
+    note_of,
+    read_note,
+    write_note,
+)
 from semq.umx_t.app_key import AppKey
 from tests.folders.long_paths import layout_with_long_path
 
@@ -144,7 +154,7 @@ def test_the_folders_of_a_moved_file_outlast_a_crash(layout: Layout, monkeypatch
     assert {layout.sent, layout.sent / "56001", path.parent} < synced
 
 
-def test_an_unreadable_note_counts_as_empty(layout: Layout) -> None:
+def test_an_invalid_note_counts_as_empty(layout: Layout) -> None:
     path = put(layout, "56001", "a.xml")
     assert read_note(path) == {}
     for text in ("{", "[1]"):
@@ -152,6 +162,20 @@ def test_an_unreadable_note_counts_as_empty(layout: Layout) -> None:
         assert read_note(path) == {}
     write_note(path, {"of": "\ud800", "at": Path("x")})
     assert read_note(path)["of"]
+
+
+def test_a_note_of_which_the_system_tells_nothing_does_not_count_as_empty(layout: Layout) -> None:
+    path = put(layout, "56001", "a.xml")
+    note_of(path).symlink_to(note_of(path))
+    with pytest.raises(OSError, match="symbolic links"):
+        read_note(path)
+
+
+def test_a_path_of_which_the_system_tells_nothing_does_not_count_as_free(layout: Layout) -> None:
+    folder = layout.sent / "56001"
+    folder.symlink_to(folder)
+    with pytest.raises(OSError, match="symbolic links"):
+        free_path(folder / "a.xml")
 
 
 def test_numbers_distinguish_files_without_a_mark(layout: Layout) -> None:

@@ -1,7 +1,7 @@
 """Outcomes of sent documents."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ from semq.app import DocumentEvent, GroupMember
 from semq.clock import SystemClock
 from semq.config.sections import FolderSection
 from semq.folders import outcomes
-from semq.folders.layout import Layout, read_note, write_note
+from semq.folders.layout import Layout, note_of, read_note, write_note
 from semq.folders.outcomes import OUTCOMES, OutcomeWriter, _find, _is_in_out, _note_outcome
 from semq.folders.outgoing import Outgoing
 from semq.umx_t.app_key import AppKey
@@ -45,6 +45,15 @@ def test_a_key_that_is_no_file_name_leads_to_no_file(layout: Layout, key: str) -
     write_note(elsewhere, {"lk0": LK0})
     assert _find(layout, event("", "", "", key)) is None
     assert not _is_in_out(layout, event("", "", "", key))
+
+
+def test_a_type_that_is_no_name_of_a_folder_leads_to_no_file(layout: Layout) -> None:
+    """It is too long, or a file has this name. Events of other applications have such types."""
+    (layout.sent / "56001").mkdir()
+    (layout.sent / "56001" / "a.xml").write_bytes(b"")
+    for type_ in ("文" * 128, "a.xml"):
+        assert _find(layout, event("", type_, "", "b.xml")) is None
+        assert not _is_in_out(layout, event("", type_, "", "b.xml"))
 
 
 def test_a_refused_submission_without_a_target_belongs_to_no_file(layout: Layout) -> None:
@@ -101,6 +110,23 @@ def test_a_corrected_outcome_of_a_member_moves_the_file_back(layout: Layout, fil
     assert read_note(file)["outcome"] == "DELIVERED"
 
 
+def test_a_note_that_cannot_be_read_is_not_replaced(layout: Layout, file: Path) -> None:
+    note_of(file).unlink()
+    note_of(file).symlink_to(note_of(file))
+    with pytest.raises(OSError, match="symbolic links"):
+        _note_outcome(layout, file, of_member(1, "failed", "REJECTED"))
+    assert note_of(file).is_symlink()
+
+
+def test_an_outcome_is_not_written_for_a_file_that_has_left_its_folder_after_the_search(
+    layout: Layout, file: Path
+) -> None:
+    note_of(file).unlink()
+    with pytest.raises(FileNotFoundError):
+        _note_outcome(layout, file, of_member(1, "failed", "REJECTED"))
+    assert not note_of(file).exists()
+
+
 def test_a_file_with_a_shortened_name_is_found(layout: Layout) -> None:
     name = "文" * 83
     path = layout.out / "56001" / name
@@ -142,10 +168,13 @@ class EventQueue:
 
 
 @asynccontextmanager
-async def written(layout: Layout, event: DocumentEvent, reported: ConnectedStates) -> AsyncIterator[EventQueue]:
+async def written(
+    layouts: Layout | Sequence[Layout], event: DocumentEvent, reported: ConnectedStates
+) -> AsyncIterator[EventQueue]:
     """Write the outcome that an event reports."""
     queue: Any = EventQueue(event)
-    task = asyncio.create_task(OutcomeWriter([layout], queue, reported.states).run(lambda: None))
+    layouts = [layouts] if isinstance(layouts, Layout) else layouts
+    task = asyncio.create_task(OutcomeWriter(layouts, queue, reported.states).run(lambda: None))
     yield queue
     assert not task.done()
     task.cancel()
@@ -191,6 +220,58 @@ async def test_an_event_is_acknowledged_when_its_outcome_is_written(
     assert not file.exists()
 
 
+@pytest.mark.parametrize("place", ["56001", "56001/a.xml.semq.json", ""])
+async def test_an_event_waits_while_the_note_of_its_file_cannot_be_read(
+    layout: Layout, rejected: DocumentEvent, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setattr(outcomes, "PAUSE_S_MIN", 0.01)
+    reported = ConnectedStates()
+    file = layout.sent / "56001" / "a.xml"
+    write_note(file, {"lk0": LK0})
+    file.write_bytes(b"")
+    unreadable = layout.sent / place
+    away = unreadable.rename(layout.root / "away")
+    unreadable.symlink_to(unreadable)
+    async with written(layout, rejected, reported) as queue:
+        await until(lambda: queue.acknowledged.is_set() or reported.failing.get(OUTCOMES))
+        assert not queue.acknowledged.is_set()
+        assert "symbolic links" in reported.failing[OUTCOMES].error
+        bring_back(unreadable, away)
+        await queue.acknowledged.wait()
+    assert reported.failing == {}
+    assert read_note(layout.failed / "56001" / "a.xml")["outcome"] == "REJECTED"
+
+
+async def test_an_event_waits_while_its_root_is_not_mounted(
+    layout: Layout, rejected: DocumentEvent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outcomes, "PAUSE_S_MIN", 0.01)
+    reported = ConnectedStates()
+    file = layout.sent / "56001" / "a.xml"
+    write_note(file, {"lk0": LK0})
+    file.write_bytes(b"")
+    away = layout.root.rename(layout.root.with_name("away"))
+    layout.root.mkdir()
+    async with written(layout, rejected, reported) as queue:
+        await until(lambda: queue.acknowledged.is_set() or reported.failing.get(OUTCOMES))
+        assert not queue.acknowledged.is_set()
+        layout.root.rmdir()
+        away.rename(layout.root)
+        await queue.acknowledged.wait()
+    assert read_note(layout.failed / "56001" / "a.xml")["outcome"] == "REJECTED"
+
+
+async def test_an_outcome_is_written_while_another_root_is_not_mounted(layout: Layout, rejected: DocumentEvent) -> None:
+    file = layout.sent / "56001" / "a.xml"
+    write_note(file, {"lk0": LK0})
+    file.write_bytes(b"")
+    reported = ConnectedStates()
+    async with written([Layout(layout.root.with_name("away")), layout], rejected, reported) as queue:
+        await until(lambda: queue.acknowledged.is_set() or reported.failing)
+    assert reported.failing == {}
+    assert read_note(layout.failed / "56001" / "a.xml")["outcome"] == "REJECTED"
+
+
 async def test_an_event_waits_while_its_file_cannot_be_moved(
     layout: Layout, rejected: DocumentEvent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,6 +283,7 @@ async def test_an_event_waits_while_its_file_cannot_be_moved(
 
     monkeypatch.setattr(outcomes, "_find", find)
     monkeypatch.setattr(outcomes, "SEARCHES_MAX", 1)
+    monkeypatch.setattr(outcomes, "SEARCH_PAUSE_S_MIN", 0.01)
     monkeypatch.setattr("semq.folders.outgoing.SEARCH_S", 0.0)
     reported = ConnectedStates()
     no_client: Any = None
@@ -216,9 +298,12 @@ async def test_an_event_waits_while_its_file_cannot_be_moved(
     async with written(layout, rejected, reported) as queue:
         await until(lambda: len(searches) > 2 or queue.acknowledged.is_set())
         assert not queue.acknowledged.is_set()
+        await until(lambda: reported.failing.get(OUTCOMES))
+        assert str(layout.out) in reported.failing[OUTCOMES].error
         bring_back(layout.sent, away)
         await outgoing._retry_moves()
         await queue.acknowledged.wait()
+    assert OUTCOMES not in reported.failing
     assert read_note(layout.failed / "56001" / "a.xml")["outcome"] == "REJECTED"
 
 
@@ -236,6 +321,8 @@ async def test_a_file_that_leaves_out_during_the_search_is_found(
         return found
 
     monkeypatch.setattr(outcomes, "_find", find)
-    async with written(layout, rejected, ConnectedStates()) as queue:
-        await queue.acknowledged.wait()
+    reported = ConnectedStates()
+    async with written(layout, rejected, reported) as queue:
+        await until(lambda: queue.acknowledged.is_set() or reported.failing)
+    assert reported.failing == {}  # this is usual
     assert read_note(layout.failed / "56001" / "a.xml")["outcome"] == "REJECTED"
