@@ -87,7 +87,7 @@ async def _pull(call: Call, user: str, at_most: int, wait_s: float, space: Answe
     client = call.visitor.login or call.web.client
     leave = call.web.streams.enter(call.visitor.key)
     try:
-        async with call.web.polls.waiting(user, call.request, space):
+        async with call.web.polls.waiting(user, at_most, call.request, space) as at_most:
             return await client.pull(user, at_most=at_most, wait_s=0.0 if space.is_reserved else wait_s)
     finally:
         leave()

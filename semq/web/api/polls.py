@@ -2,12 +2,15 @@
 
 The node counts each delivery before it makes it, and parks a document that was returned after some of them. So a poll
 takes no document that cannot be answered: it ends when its client disconnects. After an answer for which there was no
-space, all polls of the inbox end, and the next ones reserve that much space before they take a document.
+space, all polls of the inbox end, and the next ones reserve the space of its first document before they take one. When
+that is answered, polls take at most one more than was answered since the refusal: not again all documents of an answer
+that does not fit, since each refusal counts for all of them.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from starlette.requests import Request
 
@@ -38,28 +41,40 @@ class AnswerSpace:
         self.reserve(0, 0)
 
 
+@dataclass
+class _Shortage:
+    """What the polls of an inbox observe after an answer without space."""
+
+    first: str  #: LK0 of the first document of that answer
+    in_memory: int  #: bytes to reserve before a poll takes a document, until ``first`` is answered
+    on_disk: int
+    answered: int = 0  #: documents since then
+
+
 class Polls:
     """The polls of all inboxes, which are named by their users."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, set[_Poll]] = {}
-        self._lacking: dict[str, tuple[int, int]] = {}  #: inbox | bytes in memory and on disk that an answer lacked
+        self._shortages: dict[str, _Shortage] = {}  #: by inbox
 
     @asynccontextmanager
-    async def waiting(self, user: str, request: Request, space: AnswerSpace) -> AsyncIterator[None]:
+    async def waiting(self, user: str, at_most: int, request: Request, space: AnswerSpace) -> AsyncIterator[int]:
         """Run a block of code that takes documents from an inbox; cancel it if the poll ends.
 
-        If an answer of this inbox lacked space, the block has ``space`` of that size. Raises BadRequest if the client
-        disconnects, BodiesFull, SpoolFull.
+        Yield how many documents it may take, up to ``at_most``. If an answer of this inbox lacked space, the block has
+        ``space`` for its first document. Raises BadRequest if the client disconnects, BodiesFull, SpoolFull.
         """
-        if user in self._lacking:
-            space.reserve(*self._lacking[user])
+        shortage = self._shortages.get(user)
+        if shortage is not None:
+            space.reserve(shortage.in_memory, shortage.on_disk)
+            at_most = min(at_most, 1 + shortage.answered)
         poll = _Poll()
         self._waiting.setdefault(user, set()).add(poll)
         watch = asyncio.get_running_loop().create_task(poll.end_with_client(request))
         try:
             async with poll.limit:
-                yield
+                yield at_most
         except TimeoutError:
             if poll.error is None:
                 raise
@@ -76,16 +91,25 @@ class Polls:
         Raises BodiesFull, SpoolFull.
         """
         if not documents:
-            self._lacking.pop(user, None)  # not after a success: documents that lacked space may still wait
-        on_disk = sum(document.size for document in documents if isinstance(document.body, SpooledBody))
-        in_memory = sum(document.size for document in documents) - on_disk
+            self._shortages.pop(user, None)
         try:
-            space.reserve(in_memory, on_disk)
+            space.reserve(*_sizes(documents))
         except Unavailable as error:
-            self._lacking[user] = in_memory, on_disk
+            self._shortages[user] = _Shortage(documents[0].lk0, *_sizes(documents[:1]))
             for poll in self._waiting.get(user, ()):
                 poll.end(error)
             raise
+        shortage = self._shortages.get(user)
+        if shortage is not None:
+            shortage.answered += len(documents)
+            if any(document.lk0 == shortage.first for document in documents):
+                shortage.in_memory = shortage.on_disk = 0
+
+
+def _sizes(documents: Sequence[Document]) -> tuple[int, int]:
+    """Return the bytes of documents in memory and on disk."""
+    on_disk = sum(document.size for document in documents if isinstance(document.body, SpooledBody))
+    return sum(document.size for document in documents) - on_disk, on_disk
 
 
 class _Poll:

@@ -55,7 +55,7 @@ async def test_a_document_without_space_ends_all_polls_of_its_inbox(site: Site, 
     assert document["deliveries"] == 2
 
 
-async def test_after_a_lack_of_space_polls_reserve_it_until_the_inbox_is_empty(site: Site) -> None:
+async def test_after_a_lack_of_space_polls_reserve_it_until_the_document_is_answered(site: Site) -> None:
     program = await site.program("receive", inbox=site.inbox)
     release = site.web.memory.reserve_now(site.web.memory._size - 10)
     await send(site, bytes(1000))
@@ -68,9 +68,37 @@ async def test_after_a_lack_of_space_polls_reserve_it_until_the_inbox_is_empty(s
     release()
     others = await receive(program, max=10)  # they need more space than the first, which is available now
     assert [(document["bytes"], document["deliveries"]) for document in others] == [(500, 1), (2000, 1)]
-    assert site.web.polls._lacking
+    assert site.web.polls._shortages
     assert await receive(program) == []
-    assert not site.web.polls._lacking
+    assert not site.web.polls._shortages
+
+
+async def test_after_a_refused_answer_single_documents_are_answered_if_there_is_space_for_them(site: Site) -> None:
+    program = await site.program("receive", inbox=site.inbox)
+    await send(site, *[bytes(500)] * 19)
+    await until(lambda: has_documents(site, 19))
+    release = site.web.memory.reserve_now(site.web.memory._size - 5000)
+    assert (await program.post("/inbox/receive", params={"max": 19, "wait_s": 30})).status_code == 503
+    for _ in range(10):
+        (document,) = await receive(program)
+        assert document["deliveries"] == 2
+    release()
+
+
+async def test_a_program_whose_answers_do_not_fit_gets_all_documents_before_the_node_parks_them(site: Site) -> None:
+    program, count = await site.program("receive", inbox=site.inbox), 25
+    await send(site, *[bytes(500)] * count)
+    await until(lambda: has_documents(site, count))
+    release = site.web.memory.reserve_now(site.web.memory._size - 600)  # one document, but not two
+    deliveries: list[int] = []
+    for _ in range(2 * count):  # each document is answered after one refusal at most
+        answer = await program.post("/inbox/receive", params={"max": count})
+        if answer.status_code == 200:
+            deliveries += [document["deliveries"] for document in answer.json()["documents"]]
+        await until(lambda: not site.web.leases._returns)
+    assert len(deliveries) == count
+    assert max(deliveries) < REFUSED_POLLS / 2
+    release()
 
 
 async def test_a_poll_whose_client_has_disconnected_takes_no_document(site: Site) -> None:
