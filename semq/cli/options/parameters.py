@@ -58,7 +58,8 @@ class ParsedGroup(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         name = args[0].partition("=")[0] if args and args[0].startswith("-") else ""
-        if not ctx.resilient_parsing and (option := _option_below(self, name)) is not None:
+        is_own = any(name in parameter.opts for parameter in self.params)
+        if not ctx.resilient_parsing and not is_own and (option := _option_below(self, name)) is not None:
             command = " ".join([ctx.command_path, *(_command_path(self, args[1:]) or ["COMMAND"])])
             value = "" if option.is_flag else f" {option.metavar or 'VALUE'}"
             ctx.fail(f"Options come after the command, for example: {command} {name}{value}")

@@ -24,8 +24,8 @@ ROOT = Path(__file__).parents[3]
 
 @contextmanager
 def working(network: Network, record: Path) -> Iterator["subprocess.Popen[str]"]:
-    command = [sys.executable, "-m", "semq.cli", "worker", "--app", "tests.cli.handling", "--user", "worker"]
-    command += ["--node", network.receiver.url]
+    command = [sys.executable, "-m", "semq.cli", "worker", "--node", network.receiver.url]
+    command += ["--app", "tests.cli.handling", "--user", "worker"]
     variables = environment({"HANDLED": str(record), "PYTHONPATH": str(ROOT)})
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=variables, cwd=ROOT) as worker:
         assert worker.stdout is not None
