@@ -156,7 +156,7 @@ def settle_at_custody(original: Any) -> Any:
 
     def changed(rows: OutboundRows, unit: Any, row: Any, *news: Any, **more: Any) -> Any:
         deed = original(rows, unit, row, *news, **more)
-        if row.ss_status is SendStatus.SS_ACK and row.sid >= 0:
+        if row is not None and row.ss_status is SendStatus.SS_ACK and row.sid >= 0:
             rows.floor(row).settle(row.sid)
         return deed
 

@@ -200,8 +200,8 @@ class Custody:
     def note_row_deleted(self, row: Outbound) -> None:
         """Do nothing: a copy is not deleted when it is sent."""
 
-    def plan_inquiry(self, object_id: int) -> None:
-        self.schedule.add(object_id, self.core.now())
+    def plan_inquiry(self, object_id: int, sends: int = 1) -> None:
+        self.schedule.add(object_id, self.core.now())  # ``hub_attempts_max`` bounds the sends of a session
 
     # --- inquiries
     def _ask(self, unit: Unit, query: Query) -> Asked:

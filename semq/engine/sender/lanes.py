@@ -60,8 +60,8 @@ class LaneOwner(Protocol):
     def send(self, dest: str, frames: list[Data]) -> None:
         """Send messages after the commit."""
 
-    def plan_inquiry(self, object_id: int) -> None:
-        """Plan an inquiry about a message, in case no answer arrives."""
+    def plan_inquiry(self, object_id: int, sends: int = 1) -> None:
+        """Plan an inquiry about a message, in case no answer arrives. ``sends``: how often it was sent."""
 
     def note_row_deleted(self, row: Outbound) -> None:
         """Note a message whose row was deleted when it was sent (class 2 without a receipt)."""
@@ -131,10 +131,10 @@ class Pump:
         for lane in list(self.lanes.values()):
             self.run(lane)
 
-    def note_sent(self, lane: Lane, object_id: int) -> None:
-        """Note that a message is under way, and plan an inquiry about it."""
+    def note_sent(self, lane: Lane, object_id: int, sends: int = 1) -> None:
+        """Note that a message is under way, and plan an inquiry about it. ``sends``: how often it was sent."""
         lane.flight.add(object_id)
-        self.owner.plan_inquiry(object_id)
+        self.owner.plan_inquiry(object_id, sends)
 
     def plan_inquiry(self, object_id: int) -> None:
         """Plan an inquiry about a row that went from SS_INIT to SS_ACK, because the hub has an earlier copy."""
@@ -153,8 +153,8 @@ class Pump:
         for claim in claims:
             claim.move_cursors(lane)
         for claim in claims:
-            for object_id in claim.sent:
-                self.note_sent(lane, object_id)
+            for object_id, sends in claim.sent:
+                self.note_sent(lane, object_id, sends)
             for row in claim.deleted:
                 self.owner.note_row_deleted(row)
         self.send(lane.dest, frames)
@@ -179,7 +179,7 @@ class _Claims:
         self._unit = unit
         self._rows_left, self._bytes_left = reads[0][0].limit, bytes_max
         self.frames: list[Data] = []
-        self.sent: list[int] = []
+        self.sent: list[tuple[int, int]] = []  #: rows, each with the number of its sends
         self.deleted: list[Outbound] = []  #: copies of rows that are deleted when they are sent
         self.events: list[Any] = []
         self._track_results = [(pick, *self._claim_track(pick, query)) for pick, query in reads]
@@ -214,7 +214,7 @@ class _Claims:
             if row.object_id in self._unit.deleted_outbound:
                 self.deleted.append(replace(row))  # the object itself belongs to this unit
             else:
-                self.sent.append(row.object_id)
+                self.sent.append((row.object_id, row.att))
 
     def _hold(self, row: Outbound, error: BodyUnreadable) -> None:
         row.held, row.reason = True, (error.code, error.text)

@@ -77,8 +77,8 @@ class Sender:
                 link.send(frame)
             self.uplink.count_if_direct(link, len(frames))
 
-    def plan_inquiry(self, object_id: int) -> None:
-        self.schedule.add(object_id, self.core.now())
+    def plan_inquiry(self, object_id: int, sends: int = 1) -> None:
+        self.schedule.add(object_id, self.core.now(), sends)
 
     def note_row_deleted(self, row: Outbound) -> None:
         self.rows.note_row_deleted(row)

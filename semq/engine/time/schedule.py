@@ -15,6 +15,7 @@ from semq.umx_t import retry
 
 GAP_MAX = 4096  # largest number of ids between two slices that are merged; the merged slice includes them
 SLICES_MAX = 256  # with this number of slices, slices are merged however many ids are between them
+MIDDLE = 0.5  # a random number that does not change an interval
 
 
 @dataclass(slots=True)
@@ -42,35 +43,38 @@ class Schedule:
         self._width_s = first_s / 4
         self._growing_max = retry.doublings(first_s, max_s)  #: number of inquiries with growing intervals
         self._slices: list[Slice] = []
-        self._open: Slice | None = None  #: the slice to which ``add`` may add rows
-        self._open_until = 0.0
+        self._open: dict[int, Slice] = {}  #: the slices to which ``add`` may add rows, by doublings of the interval
 
     def __len__(self) -> int:
         return len(self._slices)
 
-    def add(self, row_id: int, now: float) -> None:
-        """Plan the first inquiry about a row that is sent now."""
-        slice_ = self._open
-        if slice_ is not None and now < self._open_until and self._may_extend(slice_, row_id, row_id):
+    def add(self, row_id: int, now: float, sends: int = 1) -> None:
+        """Plan the first inquiry about a row that is sent now. ``sends``: how often it was sent, with this time.
+
+        Each earlier time doubles the interval, because a copy that nobody takes is sent again after each inquiry.
+        """
+        doubled = min(sends - 1, self._growing_max)
+        due = now + retry.interval(doubled, self._first_s, self._max_s, MIDDLE)
+        slice_ = self._open.get(doubled)
+        if slice_ is not None and due < slice_.due + self._width_s and self._may_extend(slice_, row_id, row_id):
             slice_.first = min(slice_.first, row_id)
             slice_.last = max(slice_.last, row_id)
             return
-        self._open = Slice(row_id, row_id, now + self._first_s)
-        self._open_until = now + self._width_s
-        self._slices.append(self._open)
+        self._open[doubled] = Slice(row_id, row_id, due, doubled)
+        self._slices.append(self._open[doubled])
 
     def make_due(self, first: int, last: int, due: float) -> None:
         """Plan an inquiry about all rows of a span at ``due``, instead of earlier plans."""
         self._slices = [s for s in self._slices if s.first < first or s.last > last]
         self._slices.append(Slice(first, last, due))
-        self._open = None
+        self._open.clear()
 
     def begin(self, spans: Iterable[tuple[int, int]], last: int, due: float) -> None:
         """Plan an inquiry about all rows up to ``last`` at ``due``, instead of all earlier plans.
 
         ``spans``: rows in custody, which have the slower pace.
         """
-        self._slices, self._open, following = [], None, 0
+        self._slices, self._open, following = [], {}, 0
         for first, end in spans:
             if following < first:
                 self._slices.append(Slice(following, first - 1, due))
@@ -94,13 +98,13 @@ class Schedule:
                 merged.append(Slice(slice_.first, slice_.last, due))
         for slice_ in patient:
             slice_.due, slice_.inquiry_count = min(slice_.due, due), 0
-        self._slices, self._open = patient + merged + newest, None
+        self._slices, self._open = patient + merged + newest, {}
 
     def make_all_due(self, due: float) -> None:
         """Make all rows due at ``due``, at the usual pace."""
         for slice_ in self._slices:
             slice_.due, slice_.inquiry_count, slice_.patient = due, 0, False
-        self._open = None
+        self._open.clear()
 
     def take(self, now: float, *, patient: bool = True) -> Slice | None:
         """Remove and return the slice that was due first; None if none is due. If unsettled rows remain, pass it to
@@ -110,8 +114,8 @@ class Schedule:
         if due is None or due.due > now:
             return None
         self._slices.remove(due)
-        if due is self._open:
-            self._open = None
+        if self._is_open(due):
+            del self._open[due.inquiry_count]
         return due
 
     def again(self, slice_: Slice, now: float, jitter: float, max_s: float | None = None) -> None:
@@ -121,14 +125,14 @@ class Schedule:
         slice_.inquiry_count += 1
         if any(other.covers(slice_) for other in self._slices):
             return  # a row that is sent repeatedly is in many slices
-        self._slices = [other for other in self._slices if other is self._open or not slice_.covers(other)]
+        self._slices = [other for other in self._slices if self._is_open(other) or not slice_.covers(other)]
         for other in self._slices:
             is_due_together = abs(other.due - slice_.due) <= self._first_s + 0.25 * (slice_.due - now)
             # Of equal age: with an equal number of inquiries, or both at the longest interval.
             fewest = min(other.inquiry_count, slice_.inquiry_count)
             alike = other.inquiry_count == slice_.inquiry_count or fewest >= self._growing_max
             may_merge = slice_.patient or self._may_extend(other, slice_.first, slice_.last)
-            is_of_same_pace = other is not self._open and other.patient is slice_.patient
+            is_of_same_pace = not self._is_open(other) and other.patient is slice_.patient
             if is_of_same_pace and alike and is_due_together and may_merge:
                 other.first, other.last = min(other.first, slice_.first), max(other.last, slice_.last)
                 return
@@ -138,6 +142,9 @@ class Schedule:
         """Put a slice back: work on it failed, or did not reach all rows."""
         slice_.due = due
         self._slices.append(slice_)
+
+    def _is_open(self, slice_: Slice) -> bool:
+        return self._open.get(slice_.inquiry_count) is slice_
 
     def _may_extend(self, slice_: Slice, first: int, last: int) -> bool:
         """Whether a slice may be extended to these rows."""

@@ -36,6 +36,21 @@ def test_intervals_double_up_to_the_longest() -> None:
     assert gaps == [32, 64, 128, 256, 256, 256, 256]
 
 
+def test_each_earlier_send_doubles_the_first_interval_up_to_the_longest() -> None:
+    for sends, wait in enumerate((16, 32, 64, 128, 256, 256), 1):
+        schedule = Schedule(FIRST_S, MAX_S)
+        schedule.add(1, now=0.0, sends=sends)
+        assert schedule.next_due() == wait
+        schedule.add(2, now=0.0)
+        assert schedule.due_of(2) == FIRST_S
+        slice_ = schedule.take(wait)
+        while slice_ is not None and slice_.first != 1:
+            slice_ = schedule.take(wait)
+        assert slice_ is not None
+        schedule.again(slice_, float(wait), MIDDLE)
+        assert schedule.due_of(1) == wait + min(2 * wait, MAX_S)
+
+
 def test_a_backlog_of_hours_has_few_slices() -> None:
     schedule = Schedule(FIRST_S, MAX_S)
     now = 0.0
@@ -79,16 +94,16 @@ def test_a_slice_that_is_put_back_counts_no_inquiry() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.floats(0, 40), st.booleans()), max_size=60),
+    st.lists(st.tuples(st.floats(0, 40), st.integers(0, 8)), max_size=60),
     st.floats(0, 1, exclude_max=True),
 )
-def test_no_row_is_ever_forgotten(steps: list[tuple[float, bool]], jitter: float) -> None:
+def test_no_row_is_ever_forgotten(steps: list[tuple[float, int]], jitter: float) -> None:
     schedule = Schedule(FIRST_S, MAX_S)
     now, rows = 0.0, 0
-    for wait, adds in steps:
+    for wait, sends in steps:
         now += wait
-        if adds:
-            schedule.add(rows, now)
+        if sends:
+            schedule.add(rows, now, sends)
             rows += 1
         while (slice_ := schedule.take(now)) is not None:
             schedule.again(slice_, now, jitter)

@@ -151,6 +151,21 @@ def test_a_later_attempt_beyond_a_limit_is_neither_refused_nor_lost(code: str, m
     assert trio.is_clean()
 
 
+def test_a_later_attempt_beyond_a_limit_is_sent_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    trio = Trio()
+    trio.lose = lambda wire, frame: isinstance(frame, Data) and wire is trio.b.down
+    trio.a.send(b"x")
+    trio.settle()
+    trio.lose = lambda wire, frame: False
+    monkeypatch.setattr(trio.directory, "refuse", lambda envelope, size, waiting: (TooFast.code, "beyond a limit"))
+    trio.cut(trio.b)
+    trio.later(600, step=1.0)
+    first = beyond_limit(trio)
+    trio.later(3600, step=1.0)
+    assert first >= 5
+    assert beyond_limit(trio) - first <= 3 * 3600 / SETTINGS.inquiry_s_max
+
+
 def test_a_later_attempt_beyond_a_limit_is_answered_if_the_hub_has_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     trio, message = offline_target()
     assert trio.a.up is not None
