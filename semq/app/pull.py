@@ -5,7 +5,7 @@ from functools import partial
 
 from semq.amqp.errors import AmqpError, ChannelException
 from semq.amqp.events import Delivered
-from semq.app.errors import NodeUnreachable, RefusedByNode
+from semq.app.errors import BodyNotKept, NodeUnreachable, RefusedByNode
 from semq.app.link import NodeConnection
 from semq.app.unkept import hold, is_unkept
 from semq.app.values import Document, read_document
@@ -16,7 +16,7 @@ BYTES_MAX = 16 << 20  # total size of the documents of one pull; the last docume
 
 
 class PulledDocuments:
-    """Documents of one channel, which is closed when all of them are settled."""
+    """Documents of one channel, which is closed when all of them are settled, and an unkept one is given back."""
 
     def __init__(self, channel: ClientChannel, documents: list[Document]) -> None:
         self._channel = channel
@@ -31,9 +31,21 @@ class PulledDocuments:
             raise NodeUnreachable("The connection was lost while a document was settled.") from error
         finally:
             # Not before the reply: closing the channel fails the calls of documents that are settled meanwhile.
-            self._unsettled -= 1
-            if self._unsettled <= 0:
-                self._channel.close()
+            self._end_one()
+
+    def hold(self, unkept: Delivered) -> BodyNotKept:
+        """Give a document that does not fit on the disk back after a while; return its error."""
+        self._unsettled += 1
+        return hold(unkept, partial(self._give_back, unkept.delivery_tag))
+
+    def _give_back(self, tag: int) -> None:
+        self._channel.nack(tag)
+        self._end_one()
+
+    def _end_one(self) -> None:
+        self._unsettled -= 1
+        if self._unsettled <= 0:
+            self._channel.close()
 
 
 async def pull(link: NodeConnection, queue: str, at_most: int, wait_s: float, patience_s: float) -> PulledDocuments:
@@ -59,7 +71,7 @@ async def pull(link: NodeConnection, queue: str, at_most: int, wait_s: float, pa
     except (LinkLost, AmqpError) as error:
         raise NodeUnreachable(address=link.address, cause=str(error)) from error
     if unkept is not None:
-        no_room = hold(unkept, partial(channel.nack, unkept.delivery_tag) if arrived else channel.close)
+        no_room = pulled.hold(unkept)
         if not arrived:
             raise no_room
     return pulled

@@ -5,10 +5,10 @@ The node redelivers unsettled deliveries on the new connection.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from semq.amqp.errors import AmqpError, ChannelException
 from semq.amqp.events import Delivered
@@ -17,6 +17,8 @@ from semq.app.link import RETRY_S_MIN, NodeConnection
 from semq.app.unkept import hold, is_unkept
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
+
+PREFETCH_MAX = 65535  # largest number in basic.qos
 
 T = TypeVar("T")
 Prepare = Callable[[ClientChannel], Awaitable[str]]
@@ -120,7 +122,7 @@ class Subscription(Generic[T]):
             try:
                 async with asyncio.timeout(max(until - self._link.clock.monotonic(), 0.1)):
                     channel = await client.open_channel()
-                    await channel.qos(self._prefetch)
+                    await channel.qos(self._prefetch, per_channel=True)  # only this limit can change later
                     await self._consume(channel)
                 return
             except ChannelException as error:
@@ -139,11 +141,12 @@ class Subscription(Generic[T]):
         # A new queue: unread deliveries of a lost channel are dropped, because they cannot be settled.
         arrived = self._arrived = asyncio.Queue()
         queue = await self._prepare(channel)
+        room = _Room(channel, self._prefetch)
 
         def on_delivered(batch: list[Delivered]) -> None:
             for delivered in batch:
                 if is_unkept(delivered):
-                    hold(delivered, partial(channel.nack, delivered.delivery_tag))
+                    room.hold(delivered)
                 else:
                     arrived.put_nowait(delivered)
 
@@ -152,3 +155,33 @@ class Subscription(Generic[T]):
         await channel.consume(queue, on_delivered, consumer_tag=self._consumer_tag)
         self._channel = channel
         self.times_opened += 1
+
+
+class _Room:
+    """The prefetch of a channel, for which held documents do not count."""
+
+    def __init__(self, channel: ClientChannel, prefetch: int) -> None:
+        self._channel = channel
+        self._prefetch = prefetch
+        self._held = 0
+        self._changes: set[asyncio.Task[None]] = set()
+
+    def hold(self, unkept: Delivered) -> None:
+        """Give a document that does not fit on the disk back after a while."""
+        self._start(self._change(1))
+        hold(unkept, lambda: self._start(self._give_back(unkept.delivery_tag)))
+
+    def _start(self, change: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(change)
+        self._changes.add(task)
+        task.add_done_callback(self._changes.discard)
+
+    async def _give_back(self, tag: int) -> None:
+        await self._change(-1)  # first: otherwise the node would deliver more than the prefetch
+        self._channel.nack(tag)
+
+    async def _change(self, held: int) -> None:
+        self._held += held
+        if self._prefetch:
+            with suppress(LinkLost, AmqpError):  # the iteration continues on another channel
+                await self._channel.qos(min(self._prefetch + self._held, PREFETCH_MAX), per_channel=True)

@@ -1,7 +1,8 @@
 """Documents whose bodies could not be written to a temporary file: held for a while, then given back to the node.
 
 The node counts every delivery, and parks a document after 20 of them. Without the pause, a full disk would park each
-large document within seconds. Meanwhile the documents behind it are delivered.
+large document within seconds. Meanwhile the documents behind it are delivered, as far as the node's limit of
+unacknowledged bytes permits (`amqp.max_unacked_bytes`).
 """
 
 import asyncio

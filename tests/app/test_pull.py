@@ -1,14 +1,13 @@
 """Documents taken on demand and settled one by one; ``tests/web/api/test_inbox.py`` does the same over HTTP."""
 
 import asyncio
-import errno
+from collections.abc import Callable
 
 import pytest
 
 from semq.app import AlreadyGone, BodyNotKept, Client, Document, unkept
 from semq.app.pull import PulledDocuments
 from semq.transport.client_channel import ClientChannel
-from semq.transport.spool import SpooledBody
 from tests.app.full_disk import LARGE, full_disk, spooling
 from tests.app.network import Network
 from tests.waiting import PATIENCE_S
@@ -102,6 +101,27 @@ async def test_documents_before_one_that_does_not_fit_on_the_disk_are_delivered(
         await pulled.note_settled()
 
 
+async def test_a_document_stays_held_although_the_others_of_its_pull_are_settled(
+    network: Network, sender: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[Callable[[], None]] = []
+    monkeypatch.setattr("semq.app.pull.hold", lambda delivered, give_back: held.append(give_back))
+    async with spooling(network.receiver.url, monkeypatch) as receiver:
+        await send(sender, "stays", b"first", LARGE)
+        with full_disk():
+            pulled = await receiver.pull("stays", at_most=2, wait_s=PATIENCE_S)
+        await pulled.documents[0].ack()
+        await pulled.note_settled()
+        assert (await receiver.pull("stays")).documents == []
+        (give_back,) = held
+        give_back()
+        assert not pulled._channel.is_open
+        again = await receiver.pull("stays", wait_s=PATIENCE_S)
+        assert [(document.payload, document.deliveries) for document in again.documents] == [(LARGE, 2)]
+        await again.documents[0].ack()
+        await again.note_settled()
+
+
 async def test_a_held_document_is_delivered_again_when_its_time_is_over(
     network: Network, sender: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,28 +134,4 @@ async def test_a_held_document_is_delivered_again_when_its_time_is_over(
         (document,) = pulled.documents
         assert (document.payload, document.deliveries, document.is_intact) == (LARGE, 2, True)
         await document.ack()
-        await pulled.note_settled()
-
-
-async def test_a_program_can_refuse_a_large_document_before_its_body_is_on_the_disk(
-    network: Network, sender: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(unkept, "HELD_S", 0.0)
-    announced: list[int] = []
-
-    def make_spool(size: int) -> SpooledBody:
-        announced.append(size)
-        if len(announced) == 1:
-            raise OSError(errno.ENOSPC, "others need the space")
-        return SpooledBody()
-
-    async with spooling(network.receiver.url, monkeypatch, make_spool=make_spool) as receiver:
-        await send(sender, "refused", LARGE)
-        with pytest.raises(BodyNotKept) as caught:
-            await receiver.pull("refused", wait_s=PATIENCE_S)
-        assert caught.value.facts["fault"] == "others need the space"
-        pulled = await receiver.pull("refused", wait_s=PATIENCE_S)
-        assert [document.payload for document in pulled.documents] == [LARGE]
-        assert announced == [len(LARGE)] * 2
-        await pulled.documents[0].ack()
         await pulled.note_settled()

@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from semq.app import AlreadyGone, Client, NodeUnreachable, RefusedByNode
 from semq.transport.client_channel import ClientChannel
 from tests.app.full_disk import LARGE, full_disk, spooling
 from tests.app.network import Network
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -88,6 +89,31 @@ async def test_a_queue_with_a_reserved_name_is_refused(receiver: Client) -> None
     with pytest.raises(RefusedByNode) as caught:
         await receiver.events(queue="amq.reserved").open()
     assert caught.value.code == "SEMQ-4403"
+
+
+async def test_held_documents_do_not_count_for_the_prefetch(
+    network: Network, sender: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[Callable[[], None]] = []
+    monkeypatch.setattr("semq.app.subscription.hold", lambda delivered, give_back: held.append(give_back))
+    for body in (LARGE, LARGE, b"1", b"2", b"3"):
+        sent = await sender.send("56001/prefetch", body)
+        await sender.wait_for_delivery(sent.lk0)
+    async with spooling(network.receiver.url, monkeypatch) as client:
+        documents = client.receive("prefetch", prefetch=2, idle_s=PATIENCE_S)
+        with full_disk():
+            taken = [await anext(documents), await anext(documents)]
+        assert [document.payload for document in taken] == [b"1", b"2"]
+        for give_back in held:
+            give_back()
+        for document in taken:
+            await document.ack()
+        rest = []
+        for _ in range(3):
+            rest.append(await anext(documents))
+            await rest[-1].ack()
+        seen = sorted((document.payload, document.deliveries) for document in rest)
+        assert seen == [(LARGE, 2), (LARGE, 2), (b"3", 1)]
 
 
 async def test_an_iteration_leaves_out_a_document_until_it_fits_on_the_disk(
