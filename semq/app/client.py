@@ -12,8 +12,7 @@ from semq.app.subscription import Subscription
 from semq.app.values import Document, DocumentEvent, Fate, Sent, read_document, read_event
 from semq.app.watch import Watch
 from semq.clock import Clock, SystemClock
-from semq.transport.client_channel import ClientChannel, MakeSpool
-from semq.transport.spool import SpooledBody
+from semq.transport.client_channel import ClientChannel
 from semq.umx_t.app_key import AppKey
 
 SUBMIT = "semq"
@@ -27,21 +26,13 @@ class Client:
     """A client of one node.
 
     ``url`` is ``amqp://user:password@host:port``. ``patience_s`` is the default time limit of calls, and the time
-    without a connection after which iterations raise NodeUnreachable. ``make_spool`` makes the file for a large body
-    of so many bytes that begins to arrive; if it raises OSError, there is no room for the body (BodyNotKept). Calls
-    raise ForeignBroker if another AMQP broker answers.
+    without a connection after which iterations raise NodeUnreachable. Calls raise ForeignBroker if another AMQP broker
+    answers.
     """
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        patience_s: float = 60.0,
-        clock: Clock | None = None,
-        make_spool: MakeSpool = lambda _: SpooledBody(),
-    ) -> None:
+    def __init__(self, url: str, *, patience_s: float = 60.0, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._link = NodeConnection(url, self._clock, make_spool)
+        self._link = NodeConnection(url, self._clock)
         self._requests = Requests(self._link)
         self._patience_s = patience_s
         self._watch = Watch(self._requests, lambda: self.events(), self._clock)

@@ -14,9 +14,9 @@ from semq.app.errors import BadUrl, LoginRefused, NodeUnreachable
 from semq.clock import Clock
 from semq.errors import SemqError, Unavailable
 from semq.transport.client import ClientLink
-from semq.transport.client_channel import MakeSpool
 from semq.transport.dialer import OTHER_HOST, OUT_OF_DATE, PRODUCT, DialConfig, dial
 from semq.transport.errors import DialFailed, LinkLost
+from semq.transport.spool import SpooledBody
 from semq.transport.turn import Turn
 from semq.umx_t import retry
 
@@ -90,10 +90,8 @@ def _context(parts: SplitResult) -> ssl.SSLContext:
 class NodeConnection:
     """The connection to one node."""
 
-    def __init__(self, url: str, clock: Clock, make_spool: MakeSpool) -> None:
-        """``make_spool``: see ``Client``."""
+    def __init__(self, url: str, clock: Clock) -> None:
         self.clock = clock
-        self._make_spool = make_spool
         self._config = read_url(url)
         self._turn: Turn | None = None
         self._client: ClientLink | None = None
@@ -152,7 +150,7 @@ class NodeConnection:
         try:
             async with asyncio.timeout(left_s):
                 client = await dial(self._config, self.clock, self._turn)
-                client.make_spool = self._make_spool
+                client.make_spool = lambda _: SpooledBody()
                 if self._is_closed:  # by another task, during the dial
                     await client.close()
                 return client

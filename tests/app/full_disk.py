@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import pytest
 
@@ -14,10 +14,10 @@ from tests.waiting import PATIENCE_S
 LARGE = bytes(range(256)) * 400  # bytes of a body that ``spooling`` puts in a file by default
 
 
-def spooling(url: str, monkeypatch: pytest.MonkeyPatch, *, size: int = len(LARGE), **more: Any) -> Client:
+def spooling(url: str, monkeypatch: pytest.MonkeyPatch, *, size: int = len(LARGE)) -> Client:
     """Return a client that puts bodies of ``size`` bytes or more in files."""
     monkeypatch.setattr("semq.app.link.SPOOLED_FROM", size)
-    return Client(url, patience_s=PATIENCE_S, **more)
+    return Client(url, patience_s=PATIENCE_S)
 
 
 def _full_file(**_: object) -> IO[bytes]:

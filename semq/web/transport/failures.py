@@ -5,7 +5,7 @@ from typing import Any, Protocol
 import msgspec
 from starlette.responses import Response
 
-from semq.app.errors import IncompleteAnswer, NoAnswer, RefusedByNode
+from semq.app.errors import BodyNotKept, IncompleteAnswer, NoAnswer, RefusedByNode
 from semq.errors import BadInput, Misconfigured, SemqError, Unavailable, fact_text
 from semq.foreign_text import in_json
 from semq.web import errors as own
@@ -22,6 +22,7 @@ STATUS: tuple[tuple[type[SemqError], int], ...] = (
     (own.RangeNotSatisfiable, 416),
     (own.TooManyRequests, 429),
     (own.SpoolFull, 507),
+    (BodyNotKept, 507),
     (NoAnswer, 504),
     (Unavailable, 503),
     (Misconfigured, 503),

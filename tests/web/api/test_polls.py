@@ -7,6 +7,7 @@ import pytest
 
 from local_node.node import LocalNode
 from semq.web.api.inbox import DOCUMENTS_MAX
+from tests.app.full_disk import full_disk
 from tests.waiting import until
 from tests.web.api.test_inbox import has_documents, receive, send
 from tests.web.running import Site, serving
@@ -99,6 +100,15 @@ async def test_a_program_whose_answers_do_not_fit_gets_all_documents_before_the_
     assert len(deliveries) == count
     assert max(deliveries) < REFUSED_POLLS / 2
     release()
+
+
+async def test_a_document_that_does_not_fit_on_the_disk_is_answered_with_the_status_of_a_full_disk(site: Site) -> None:
+    program = await site.program("receive", inbox=site.inbox)
+    await send(site, bytes(SPOOLED_FROM))
+    await until(lambda: has_documents(site, 1))
+    with full_disk():
+        refused = await program.post("/inbox/receive", params={"wait_s": 30})
+    assert (refused.status_code, refused.json()["code"], refused.headers["retry-after"]) == (507, "SEMQ-1316", "60")
 
 
 async def test_a_poll_whose_client_has_disconnected_takes_no_document(site: Site) -> None:
