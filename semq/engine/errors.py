@@ -163,7 +163,9 @@ class GroupRefused(BadInput):
     """The document was not accepted for some members of the group, so it was accepted for none."""
 
     code = "SEMQ-1236"
-    remedy = "Remove the cause (`semq errors lookup CODE` explains each code), or send to the other members by themselves."
+    remedy = (
+        "Remove the cause (`semq errors lookup CODE` explains each code), or send to the other members by themselves."
+    )
 
 
 class GroupWaits(Unavailable):
