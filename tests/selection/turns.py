@@ -35,6 +35,7 @@ TABLE = """
   29 cli/checkup/test_doctor.py
    6 cli/messages/test_acts.py
    7 cli/messages/test_inbox.py
+   5 cli/messages/test_message.py
    3 cli/messages/test_worker.py::test_documents_are_processed_tried_again_or_parked
    9 cli/node/test_call.py::test_commands_use_existing_operations_and_every_operation_is_used
    2 cli/node/test_certificates.py::test_a_node_is_enrolled_and_its_certificate_renewed_and_revoked
@@ -74,6 +75,7 @@ TABLE = """
   12 flows/distrust/test_flood.py
   12 flows/distrust/test_nonsense.py
    4 flows/distrust/test_rejected_proofs.py
+   6 flows/distrust/test_unproved.py
    2 flows/order/test_turns.py::test_orders_that_wait_for_missing_documents_cost_nothing_while_others_continue
   18 flows/real_nodes/test_direct_killed.py
   10 flows/real_nodes/test_failover.py
@@ -90,6 +92,8 @@ TABLE = """
    9 flows/real_nodes/test_way.py
   26 flows/real_nodes/test_without_hub.py
    6 flows/secrecy/test_planted.py
+   5 flows/secrecy/test_proof.py
+   4 flows/secrecy/test_secrecy.py
    2 flows/test_decided_twice.py::test_every_kind_of_work_of_the_engine_was_decided_twice
    9 flows/test_expiry.py::test_real_nodes_deliver_nothing_late_while_the_sender_is_down
   11 flows/test_limits.py
@@ -140,6 +144,7 @@ TABLE = """
    3 service/companion/test_sections.py::test_a_failed_section_is_started_again_while_the_others_continue
   12 service/credentials/test_secrecy.py
   49 service/datagrams/test_ends.py
+   7 service/links/test_packet_limit.py
    2 service/links/test_sessions.py::test_a_hostile_node_reads_no_queue_of_another_node
    3 service/operations/test_jobs.py
    4 service/operations/test_overview.py
@@ -158,12 +163,14 @@ TABLE = """
   30 simulation/test_instances.py
    4 simulation/test_schedule.py
   18 spark_reconcile/extracts/test_extraction.py
+   5 spark_reconcile/extracts/test_signatures.py
   90 spark_reconcile/judgement/test_assessment.py
    + spark_reconcile/judgement/test_facts.py
    5 spark_reconcile/judgement/test_verdicts.py::test_every_situation_has_a_verdict_and_every_row_of_the_grid_is_reached
   13 spark_reconcile/repair/test_acts.py::test_a_node_inquires_about_open_messages_and_skips_resolved_messages
   90 spark_reconcile/report/test_layout.py
    + spark_reconcile/report/test_page.py
+  18 spark_reconcile/report/test_steps.py
  140 spark_reconcile/run/test_documents.py
    + spark_reconcile/run/test_job.py
    5 spark_reconcile/samples/test_invention.py
@@ -172,9 +179,11 @@ TABLE = """
    + spark_reconcile/spark/test_class_archive.py
    + spark_reconcile/spark/test_session.py
    5 spark_reconcile/sources/test_footer.py::test_a_footer_with_excessive_sizes_is_not_unpacked
+   5 spark_reconcile/sources/test_inputs.py
   13 store/embedded/test_server.py
    2 store/embedded/test_server.py::test_a_busy_orphan_does_not_hinder_the_restart
    3 store/postgres/conversion/test_binary.py::test_rows_written_by_insert_are_read_as_they_were_packed
+   5 store/postgres/test_chain.py
    3 store/postgres/test_durability.py
    4 store/postgres/test_ledger_partitions.py
   22 store/postgres/test_migration.py
@@ -191,6 +200,7 @@ TABLE = """
    2 transport/test_link.py::test_a_flooding_connection_is_read_in_turns_with_other_connections
    2 transport/test_link.py::test_a_peer_gets_the_last_bytes_although_the_server_has_not_read_all_of_its_bytes
    4 transport/test_link.py::test_output_for_a_slow_reader_is_bounded_and_others_are_not_delayed
+   9 web/access/test_oidc.py
    3 web/access/test_sign_in.py::test_a_password_signs_in_and_each_failure_looks_the_same
   20 web/api/test_authentication.py
   45 web/api/test_description_search.py
@@ -201,6 +211,7 @@ TABLE = """
    2 web/api/test_inbox.py::test_an_unacknowledged_document_is_delivered_again_after_its_lease
    6 web/api/test_inbox.py::test_parallel_polls_receive_one_document_each
    6 web/api/test_node_operations.py
+  10 web/api/test_polls.py
    8 web/node/test_monitoring.py
   18 web/node/test_payloads.py
   14 web/pages/test_account_pages.py
