@@ -16,7 +16,6 @@ from semq.errors import SemqError, Unavailable
 from semq.transport.client import ClientLink
 from semq.transport.dialer import OTHER_HOST, OUT_OF_DATE, PRODUCT, DialConfig, dial
 from semq.transport.errors import DialFailed, LinkLost
-from semq.transport.spool import SpooledBody
 from semq.transport.turn import Turn
 from semq.umx_t import retry
 
@@ -150,7 +149,7 @@ class NodeConnection:
         try:
             async with asyncio.timeout(left_s):
                 client = await dial(self._config, self.clock, self._turn)
-                client.make_spool = lambda _: SpooledBody()
+                client.keeps_large_bodies = True
                 if self._is_closed:  # by another task, during the dial
                     await client.close()
                 return client

@@ -31,7 +31,7 @@ from semq.amqp.events import (
     Unblocked,
 )
 from semq.errors import SemqError
-from semq.transport.client_channel import ClientChannel, MakeSpool
+from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import ForeignBroker, LinkLost
 from semq.transport.link import SocketLink
 from semq.transport.peer import PeerInfo
@@ -57,8 +57,8 @@ class ClientLink:
         self.on_closed: Callable[[AmqpError | LinkLost | None], None] = lambda _: None
         self.on_blocked: Callable[[str | None], None] = lambda _: None
         self.is_blocked = False
-        #: makes the file for a body that arrives in chunks, for channels opened from now on; None: drop such bodies
-        self.make_spool: MakeSpool | None = None
+        #: whether channels opened from now on keep bodies that arrive in chunks, or drop them
+        self.keeps_large_bodies = False
         self.error: AmqpError | LinkLost | None = None
         self._loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[None] = self._loop.create_future()
@@ -173,7 +173,7 @@ class ClientLink:
             self.link.abort()
 
     def _channel_opened(self, number: int) -> None:
-        channel = self.channels[number] = ClientChannel(self, number, self.make_spool)
+        channel = self.channels[number] = ClientChannel(self, number, self.keeps_large_bodies)
         waiting = self._opening.pop(number)
         if waiting.cancelled():  # the caller was cancelled
             channel.close()

@@ -34,7 +34,6 @@ from semq.transport.spool import SpooledBody, UnkeptBody
 
 Body: TypeAlias = bytes | memoryview
 OnDelivered: TypeAlias = Callable[[list[Delivered]], None]
-MakeSpool: TypeAlias = Callable[[int], SpooledBody]  # called with the size of the body; raises OSError
 Reply = TypeVar("Reply", bound=m.Method)
 
 
@@ -62,10 +61,10 @@ class ClientChannel:
     ``on_closed(error)``: the channel has ended; ``error`` is None after an orderly end.
     """
 
-    def __init__(self, owner: ChannelOwner, number: int, make_spool: MakeSpool | None = None) -> None:
-        """``make_spool`` makes the file for a body that arrives in chunks; None: such bodies are dropped."""
+    def __init__(self, owner: ChannelOwner, number: int, keeps_large_bodies: bool = False) -> None:
+        """``keeps_large_bodies``: a body that arrives in chunks is put in a file; otherwise it is dropped."""
         self.number = number
-        self._make_spool = make_spool
+        self._keeps_large_bodies = keeps_large_bodies
         self._spool: SpooledBody | UnkeptBody | None = None
         self._writable: asyncio.Event | None = None
         self.on_settled: Callable[[list[tuple[Any, bool]]], None] = lambda _: None
@@ -300,7 +299,7 @@ class ClientChannel:
             return
         header = self._streamed.header
         try:
-            self._write_part(event, header.body_size)
+            self._write_part(event)
         except OSError as error:
             self._spool = UnkeptBody(header.body_size, error)
         if isinstance(event, ContentFinished):
@@ -348,9 +347,9 @@ class ClientChannel:
 
     # Inside.
 
-    def _write_part(self, event: ContentStarted | BodyChunk | ContentFinished, size: int) -> None:
+    def _write_part(self, event: ContentStarted | BodyChunk | ContentFinished) -> None:
         if isinstance(event, ContentStarted):
-            self._spool = None if self._make_spool is None else self._make_spool(size)
+            self._spool = SpooledBody() if self._keeps_large_bodies else None
         elif isinstance(self._spool, SpooledBody):
             if isinstance(event, BodyChunk):
                 self._spool.add(event.data)

@@ -254,14 +254,15 @@ async def test_a_large_body_that_no_file_takes_is_dropped_and_the_channel_goes_o
     limits = ConnectionLimits(body_max=ANY_SIZE, stream_from=1001, arriving_max=1000)
     spools: list[weakref.ref[SpooledBody]] = []
 
-    def spool(_: int) -> SpooledBody:
-        body = SpooledBody()
-        spools.append(weakref.ref(body))
-        return body
+    class NotedSpool(SpooledBody):
+        def __init__(self) -> None:
+            super().__init__()
+            spools.append(weakref.ref(self))
 
+    monkeypatch.setattr("semq.transport.client_channel.SpooledBody", NotedSpool)
     async with pair() as endpoints:
         link = await endpoints.dial(limits=limits)
-        link.make_spool = spool
+        link.keeps_large_bodies = True
         channel, other = await link.open_channel(), await link.open_channel()
         queue = (await channel.declare_queue(exclusive=True)).queue
         batches = Batches()
