@@ -42,6 +42,10 @@ class Schedule:
         self._max_s = max_s
         self._width_s = first_s / 4
         self._growing_max = retry.doublings(first_s, max_s)  #: number of inquiries with growing intervals
+        #: by number of earlier sends: seconds from a send to the first inquiry
+        self._first_intervals = [
+            retry.interval(number, first_s, max_s, MIDDLE) for number in range(self._growing_max + 1)
+        ]
         self._slices: list[Slice] = []
         self._open: dict[int, Slice] = {}  #: the slices to which ``add`` may add rows, by doublings of the interval
 
@@ -54,7 +58,7 @@ class Schedule:
         Each earlier time doubles the interval, because a copy that nobody takes is sent again after each inquiry.
         """
         doubled = min(sends - 1, self._growing_max)
-        due = now + retry.interval(doubled, self._first_s, self._max_s, MIDDLE)
+        due = now + self._first_intervals[doubled]
         slice_ = self._open.get(doubled)
         if slice_ is not None and due < slice_.due + self._width_s and self._may_extend(slice_, row_id, row_id):
             slice_.first = min(slice_.first, row_id)
