@@ -26,7 +26,7 @@ from semq.umx_t.status import Arrival
 
 
 class PiecesHere(NamedTuple):
-    """What this node has of a document in pieces: each number counts once."""
+    """The pieces of one document at this node; each number counts once."""
 
     piece_count: int
     size: int  #: bytes

@@ -43,7 +43,7 @@ class AnswerSpace:
 
 @dataclass
 class _Shortage:
-    """What the polls of an inbox observe after an answer without space."""
+    """A lack of space for an answer, which limits the next polls of its inbox."""
 
     first: str  #: LK0 of the first document of that answer
     in_memory: int  #: bytes to reserve before a poll takes a document, until ``first`` is answered
