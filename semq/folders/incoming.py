@@ -17,6 +17,7 @@ from semq.folders.layout import Layout, file_name_for, is_present, marked, read_
 from semq.foreign_text import shown
 from semq.service.companion.section_states import SectionStates
 from semq.store.files import write_blocks_safely
+from semq.umx_t import retry
 from semq.umx_t.address import parse_address
 from semq.umx_t.errors import BadAddress
 from semq.umx_t.short_name import short_name
@@ -57,7 +58,7 @@ class Incoming:
 
     async def _deliver(self, lk0: str) -> None:
         """Write and acknowledge a document. Repeat until this succeeds, or the connection has ended."""
-        pause_s = PAUSE_S_MIN
+        pauses = retry.growing(PAUSE_S_MIN, PAUSE_S_MAX)
         while not self._tasks.last(lk0).is_gone:
             try:
                 await self._write(self._tasks.last(lk0))
@@ -67,11 +68,11 @@ class Incoming:
             except AlreadyGone:
                 return  # the document is delivered again, and replaces its file
             except OSError as error:
+                pause_s = next(pauses)
                 facts = {"file": error.filename, "error": error.strerror, "again_in_s": pause_s}
                 log.error("document_not_written", document=lk0, **facts)
                 self._states.failed(self._section, error)
                 await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, PAUSE_S_MAX)
 
     async def _write(self, document: Document) -> None:
         """Write a document, after the thread that still writes an earlier delivery of it. Raises OSError."""

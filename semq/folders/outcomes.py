@@ -20,6 +20,7 @@ from semq.folders.layout import Layout, is_present, marked, note_of, read_note, 
 from semq.moments import utc_text
 from semq.service.companion.section_states import SectionStates
 from semq.service.companion.sections import QUEUE_EXPIRES_S
+from semq.umx_t import retry
 from semq.umx_t.address import parse_address
 from semq.umx_t.errors import BadAddress
 from semq.umx_t.short_name import short_name
@@ -59,7 +60,7 @@ class OutcomeWriter:
 
     async def _process(self, event: DocumentEvent) -> None:
         """Write an outcome. Repeat until this succeeds, because the next event acknowledges this one."""
-        pause_s = PAUSE_S_MIN
+        pauses = retry.growing(PAUSE_S_MIN, PAUSE_S_MAX)
         while True:
             try:
                 found = await self._find(event)
@@ -67,11 +68,11 @@ class OutcomeWriter:
                     await asyncio.to_thread(_note_outcome, *found, event)
                 break
             except OSError as error:
+                pause_s = next(pauses)
                 facts = {"outcome": event.fate.outcome, "error": error.strerror, "again_in_s": pause_s}
                 log.error("outcome_not_noted", document=event.lk0, file=error.filename, **facts)
                 self._states.failed(OUTCOMES, error)
                 await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, PAUSE_S_MAX)
         self._states.succeeded(OUTCOMES)
 
     async def _find(self, event: DocumentEvent) -> tuple[Layout, Path] | None:
@@ -94,7 +95,7 @@ class OutcomeWriter:
 
     async def _find_in(self, layout: Layout, event: DocumentEvent) -> Path | None:
         """Return the file of a document in one root, when it is no longer in ``out``. Raises OSError."""
-        searches, pause_s = 0, SEARCH_PAUSE_S_MIN
+        searches, pauses = 0, retry.growing(SEARCH_PAUSE_S_MIN, SEARCH_PAUSE_S_MAX)
         while True:
             searches += 1
             # Asked before the search, which finds the file if it is moved meanwhile.
@@ -106,8 +107,7 @@ class OutcomeWriter:
             if searches > SEARCHES_USUAL:
                 text = f"an outcome waits until the file {event.app_key.key} leaves {layout.out}"
                 self._states.failed(OUTCOMES, TimeoutError(text))
-            await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, SEARCH_PAUSE_S_MAX)
+            await asyncio.sleep(next(pauses))
 
 
 def _relative_paths(layout: Layout, event: DocumentEvent) -> list[Path]:

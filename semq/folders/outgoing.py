@@ -105,15 +105,15 @@ class Outgoing:
         elif not self._layout.unmoved:
             self._states.succeeded(self._section)
         complete = self._complete(offered)
-        pause_s = PAUSE_S_MIN
+        pauses = retry.growing(PAUSE_S_MIN, PAUSE_S_MAX)
         while complete:
             try:
                 await self._send_all(complete)
                 break
             except Unavailable as error:
+                pause_s = next(pauses)
                 log.warning("folder_waits", root=str(self._layout.root), error=str(error), again_in_s=pause_s)
                 await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, PAUSE_S_MAX)
                 complete = [file for file in complete if file.path.exists()]
         if len(offered) == FILES_MAX and complete:
             return 0.0

@@ -1,8 +1,11 @@
 """Intervals between inquiries and between retries, in seconds (PROTOCOL.md section 13)."""
 
 import math
+from collections.abc import Iterator
+from itertools import count
 
 JITTER = 0.2  # each interval varies by ±20 %, so that a thousand nodes do not ask at the same moment
+MIDDLE = 0.5  # the random number with which an interval does not vary
 
 
 def interval(inquiries: int, first_s: float, max_s: float, jitter: float) -> float:
@@ -22,3 +25,8 @@ def doublings(first_s: float, max_s: float) -> int:
 def backoff(failures: int, first_s: float, max_s: float, jitter: float) -> float:
     """Return the seconds until a failed step is tried again; ``failures`` counts from 1."""
     return interval(max(failures, 1) - 1, first_s, max_s, jitter)
+
+
+def growing(first_s: float, max_s: float) -> Iterator[float]:
+    """Yield intervals without a variation: ``first_s``, doubled each time, at most ``max_s``."""
+    return (interval(number, first_s, max_s, MIDDLE) for number in count())

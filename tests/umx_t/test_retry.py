@@ -1,10 +1,12 @@
 """Intervals of retries: doubled up to a limit, with a variation of a fifth."""
 
+from itertools import islice
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semq.umx_t.retry import JITTER, backoff, doublings, interval
+from semq.umx_t.retry import JITTER, backoff, doublings, growing, interval
 
 jitters = st.floats(0, 1, exclude_max=True)
 
@@ -32,3 +34,7 @@ def test_doublings_is_the_number_of_inquiries_until_the_longest_interval(max_s: 
     count = doublings(15, max_s)
     assert interval(count, 15, max_s, 0.5) == max_s
     assert count == 0 or interval(count - 1, 15, max_s, 0.5) < max_s
+
+
+def test_growing_intervals_double_up_to_the_limit() -> None:
+    assert list(islice(growing(1.0, 30.0), 7)) == [1, 2, 4, 8, 16, 30, 30]

@@ -9,13 +9,13 @@ Time is monotonic (rule N21).
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from math import inf
 
 from semq.umx_t import retry
 
 GAP_MAX = 4096  # largest number of ids between two slices that are merged; the merged slice includes them
 SLICES_MAX = 256  # with this number of slices, slices are merged however many ids are between them
-MIDDLE = 0.5  # a random number that does not change an interval
 
 
 @dataclass(slots=True)
@@ -43,9 +43,7 @@ class Schedule:
         self._width_s = first_s / 4
         self._growing_max = retry.doublings(first_s, max_s)  #: number of inquiries with growing intervals
         #: by number of earlier sends: seconds from a send to the first inquiry
-        self._first_intervals = [
-            retry.interval(number, first_s, max_s, MIDDLE) for number in range(self._growing_max + 1)
-        ]
+        self._first_intervals = list(islice(retry.growing(first_s, max_s), self._growing_max + 1))
         self._slices: list[Slice] = []
         self._open: dict[int, Slice] = {}  #: the slices to which ``add`` may add rows, by doublings of the interval
 
