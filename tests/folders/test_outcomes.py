@@ -200,14 +200,20 @@ def bring_back(folder: Path, away: Path) -> None:
     away.rename(folder)
 
 
+def sent_file(layout: Layout) -> Path:
+    """Make the file of the document LK0 in ``sent``, with its note."""
+    file = layout.sent / "56001" / "a.xml"
+    write_note(file, {"lk0": LK0})
+    file.write_bytes(b"")
+    return file
+
+
 async def test_an_event_is_acknowledged_when_its_outcome_is_written(
     layout: Layout, rejected: DocumentEvent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outcomes, "PAUSE_S_MIN", 0.01)
     reported = ConnectedStates()
-    file = layout.sent / "56001" / "a.xml"
-    write_note(file, {"lk0": LK0})
-    file.write_bytes(b"")
+    file = sent_file(layout)
     away = take_away(layout.failed)
     async with written(layout, rejected, reported) as queue:
         await until(lambda: reported.failing.get(OUTCOMES) and reported.failing[OUTCOMES].failures > 1)
@@ -226,9 +232,7 @@ async def test_an_event_waits_while_the_note_of_its_file_cannot_be_read(
 ) -> None:
     monkeypatch.setattr(outcomes, "PAUSE_S_MIN", 0.01)
     reported = ConnectedStates()
-    file = layout.sent / "56001" / "a.xml"
-    write_note(file, {"lk0": LK0})
-    file.write_bytes(b"")
+    sent_file(layout)
     unreadable = layout.sent / place
     away = unreadable.rename(layout.root / "away")
     unreadable.symlink_to(unreadable)
@@ -247,9 +251,7 @@ async def test_an_event_waits_while_its_root_is_not_mounted(
 ) -> None:
     monkeypatch.setattr(outcomes, "PAUSE_S_MIN", 0.01)
     reported = ConnectedStates()
-    file = layout.sent / "56001" / "a.xml"
-    write_note(file, {"lk0": LK0})
-    file.write_bytes(b"")
+    sent_file(layout)
     away = layout.root.rename(layout.root.with_name("away"))
     layout.root.mkdir()
     async with written(layout, rejected, reported) as queue:
@@ -262,9 +264,7 @@ async def test_an_event_waits_while_its_root_is_not_mounted(
 
 
 async def test_an_outcome_is_written_while_another_root_is_not_mounted(layout: Layout, rejected: DocumentEvent) -> None:
-    file = layout.sent / "56001" / "a.xml"
-    write_note(file, {"lk0": LK0})
-    file.write_bytes(b"")
+    sent_file(layout)
     reported = ConnectedStates()
     async with written([Layout(layout.root.with_name("away")), layout], rejected, reported) as queue:
         await until(lambda: queue.acknowledged.is_set() or reported.failing)

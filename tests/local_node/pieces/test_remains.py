@@ -1,7 +1,6 @@
 """Pieces that remain at a receiver: removed without a manifest or after a notice, kept while the manifest waits."""
 
 import asyncio
-from typing import Any
 
 import psycopg
 
@@ -9,6 +8,7 @@ from local_node.node import LocalNode
 from local_node.pieces.remains import KEPT_DAYS, document_of
 from semq.engine.ports import Submission
 from semq.store.views.pieces import arrived
+from semq.transport.client import ClientLink
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes
 from semq.umx_t.pieces import PIECE_BYTES
@@ -44,22 +44,31 @@ async def sweep(node: LocalNode) -> None:
     await asyncio.sleep(0)
 
 
-async def test_the_receiver_deletes_the_pieces_of_a_document_that_was_given_up(inprocess: InProcess) -> None:
-    """Otherwise the pieces would count against the quota for 30 days."""
+async def failed_documents(admin: ClientLink, code: str) -> list[str]:
+    """Return the LK0s of documents that failed for an error."""
+    rows = (await ask(admin, "failed.list", {}))["result"]
+    return [row["lk0"] for row in rows if code in str(row["error"])]
+
+
+async def refused_for_its_quota(inprocess: InProcess) -> tuple[LocalNode, LocalNode, ClientLink, str]:
+    """Send a document with more pieces than its receiver takes. Return sender, receiver, the sender's administrator and
+    the LK0 of the document when it was refused and no message is under way."""
     hub = await inprocess.hub()
     with_quota = PIECES + f"quota_piece_bytes_per_partner = {8 * PIECE_BYTES}\n"
     a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, with_quota)
     await linked(a, b)
     admin = await inprocess.client(a)
     assert await published(await confirming(inprocess, a), "56001", body_of(MEDIUM), AppKey="a/b/c/K1")
-
-    async def failed_rows() -> Any:
-        return (await ask(admin, "failed.list", {}))["result"]
-
-    (row,) = await until(failed_rows)
-    assert counted(b, PIECE_ROWS) >= 8
+    (document,) = await until(lambda: failed_documents(admin, "SEMQ-1231"))
     await until(lambda: not counted(a, "SELECT count(*) FROM tb_0031"))
-    await ask(admin, "failed.remove", {"ids": [row["lk0"]]})
+    return a, b, admin, document
+
+
+async def test_the_receiver_deletes_the_pieces_of_a_document_that_was_given_up(inprocess: InProcess) -> None:
+    """Otherwise the pieces would count against the quota for 30 days."""
+    a, b, admin, document = await refused_for_its_quota(inprocess)
+    assert counted(b, PIECE_ROWS) >= 8
+    await ask(admin, "failed.remove", {"ids": [document]})
     a.remains.sweep()
     await until(lambda: not counted(a, "SELECT count(*) FROM tb_0031_piece"))
     await until(lambda: b.engine.core.pieces.notices or not counted(b, PIECE_ROWS))
@@ -96,23 +105,11 @@ async def test_neither_a_notice_nor_age_deletes_pieces_whose_manifest_is_there(i
 
 async def test_a_document_whose_pieces_were_removed_at_its_receiver_ends_rejected(inprocess: InProcess) -> None:
     """It was refused for the quota of pieces, and is sent again when the pieces that had arrived are gone."""
-    hub = await inprocess.hub()
-    with_quota = PIECES + f"quota_piece_bytes_per_partner = {8 * PIECE_BYTES}\n"
-    a, b = await local(inprocess, "10008", hub.port), await local(inprocess, "56001", hub.port, with_quota)
-    await linked(a, b)
-    admin = await inprocess.client(a)
-    assert await published(await confirming(inprocess, a), "56001", body_of(MEDIUM), AppKey="a/b/c/K1")
-
-    async def listed_reason(code: str) -> Any:
-        rows = (await ask(admin, "failed.list", {}))["result"]
-        return next((row["lk0"] for row in rows if code in str(row["error"])), None)
-
-    document = await until(lambda: listed_reason("SEMQ-1231"))
-    await until(lambda: not counted(a, "SELECT count(*) FROM tb_0031"))
+    _, b, admin, document = await refused_for_its_quota(inprocess)
     age(b)
     await sweep(b)
     await until(lambda: not counted(b, PIECE_ROWS))
     await ask(admin, "failed.requeue", {"ids": [document], "why": "the quota was raised"})
-    await until(lambda: listed_reason("SEMQ-1232"))
+    await until(lambda: failed_documents(admin, "SEMQ-1232"))
     (shown,) = (await ask(admin, "msg.list", {"key": "K1"}))["result"]
     assert shown["outcome"] == "REJECTED"
