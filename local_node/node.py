@@ -192,7 +192,9 @@ class LocalNode(Node[LocalEngine]):
                 self._cleanup.callback(self.offering.stop)
             credit_bytes = self.settings.protocol.credit_bytes
             links = Links(lambda: self.engine, self.turn, credit_bytes, datagrams=self.offering)
-            self.direct = DirectLinks(self.settings.direct, links, self._partner_link, self._is_withdrawn)
+            self.direct = DirectLinks(
+                self.settings.direct, links, self._partner_link, self._is_withdrawn, self.logins.refusals
+            )
             self.direct.open(self.server.vhosts[UMX], self.link_bytes_max)
             questions_vhost = self.server.vhosts[VIRTUAL_HOST]
             questions_vhost.register(PartnerQuestions(answers).exchange(questions_vhost))

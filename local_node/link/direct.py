@@ -46,10 +46,13 @@ class PartnerLogins:
         self.mechanisms = users.mechanisms
         self._users = users
         self._is_withdrawn = is_withdrawn
+        self.refusals: dict[str, str] = {}  #: partner | why this node refused its last login or ended its session
         self.replace(partners)
 
     def replace(self, partners: Iterable[str]) -> None:
         self._partners = {str(partner_address(node_id)) for node_id in partners}
+        for name in self.refusals.keys() - self._partners:
+            del self.refusals[name]
 
     async def authenticate(self, mechanism: str, credentials: Credentials, peer: PeerInfo) -> str | None:
         """Return the name of the user; None refuses the login."""
@@ -57,7 +60,9 @@ class PartnerLogins:
             return name
         name = await self._users.authenticate(mechanism, credentials, peer)
         if name in self._partners:
-            log.warning("partner_refused", node=name, peer=str(peer), why="a password does not prove an institution")
+            why = "a password does not prove an institution"
+            self._note_refusal(name, why)
+            log.warning("partner_refused", node=name, peer=str(peer), why=why)
             return None
         return name
 
@@ -69,12 +74,19 @@ class PartnerLogins:
         name = str(certificate.node)
         if credentials.user not in ("", name) or name not in self._partners:
             why = "[direct] does not name it" if name not in self._partners else "it logs in under another name"
+            self._note_refusal(name, why)
             log.warning("partner_refused", node=name, claims=credentials.user[:80], peer=str(peer), why=why)
             return None
         if self._is_withdrawn(certificate):
+            self._note_refusal(name, "its certificate was revoked")
             log.warning("partner_revoked", node=name, peer=str(peer))
             return None
+        self.refusals.pop(name, None)
         return name
+
+    def _note_refusal(self, name: str, why: str) -> None:
+        if name in self._partners:
+            self.refusals[name] = f"this node refused its login: {why}"
 
     def permissions(self, user: str, vhost: str) -> Permissions | None:
         if user in self._partners:
@@ -91,8 +103,11 @@ class DirectLinks:
         links: Links,
         new_uplink: Callable[[Address, DialAddresses], Uplink],
         is_withdrawn: CertificateCheck,
+        refusals: dict[str, str],
     ) -> None:
+        """``refusals``: see ``PartnerLogins``."""
         self._partners = partners
+        self._refusals = refusals
         self._is_withdrawn = is_withdrawn
         self._links = links
         self._new_uplink = new_uplink
@@ -164,20 +179,21 @@ class DirectLinks:
     async def check(self, now: datetime) -> None:
         """End the sessions of partners whose certificate has expired or was withdrawn by the hub."""
         for name, link in list(self._links.links.items()):
-            if self._is_over(link.session.peer, now):
-                self._links.end_session_of(name, ConnectionForced("the certificate of this node is no longer valid"))
+            if fault := self._fault(link.session.peer, now):
+                self._refusals[name] = f"this node ended the link: its certificate {fault}"
+                text = f"the certificate of this node is no longer valid: it {fault}"
+                self._links.end_session_of(name, ConnectionForced(text))
         for uplink in list(self.uplinks.values()):
-            if uplink.peer_info is not None and self._is_over(uplink.peer_info, now):
+            if uplink.peer_info is not None and self._fault(uplink.peer_info, now):
                 await uplink.restart()
 
-    def _is_over(self, peer: PeerInfo, now: datetime) -> bool:
+    def _fault(self, peer: PeerInfo, now: datetime) -> str:
+        """Return why the certificate of a peer is no longer valid; empty if it is valid."""
         certificate = certificate_of(peer)
-        is_expired = certificate.not_after < now
-        is_over = is_expired or self._is_withdrawn(certificate)
-        if is_over:
-            cause = "expired" if is_expired else "revoked"
+        cause = "expired" if certificate.not_after < now else "revoked" if self._is_withdrawn(certificate) else ""
+        if cause:
             log.warning("direct_link_ended", node=str(certificate.node), cause=cause)
-        return is_over
+        return {"expired": "has expired", "revoked": "was revoked"}.get(cause, "")
 
     def _check(self, check_name: Callable[[PeerInfo], None]) -> Callable[[PeerInfo], None]:
         """Return the check of a dialled peer: ``check_name``, and that its certificate was not withdrawn."""
@@ -196,10 +212,12 @@ class DirectLinks:
             partner = partner_address(node_id)
             uplink, session = self.uplinks.get(partner), self._links.links.get(str(partner))
             is_dialled = uplink is not None and uplink.link is not None
+            is_up = is_dialled or session is not None
+            errors = [uplink.last_error if uplink is not None else "", "" if is_up else self._refusals.get(str(partner))]
             states[str(partner)] = {
-                "link": "up" if is_dialled or session is not None else "down",
+                "link": "up" if is_up else "down",
                 "dialled_by": "this node" if is_dialled else "partner" if session is not None else "",
-                "last_error": uplink.last_error if uplink is not None else "",
+                "last_error": "; ".join(filter(None, errors)),
                 "sent": sent.get(partner, 0),
             }
         return states

@@ -14,7 +14,8 @@ from semq.transport.dialer import PRODUCT, DialConfig
 from semq.umx_t.address import Address
 
 # Time limit for a connection to a partner, or to a hub with several addresses: a machine that is down gives no answer.
-CONNECT_S = 3.0
+# A refusal must arrive within it: its peer waits for the two seconds of ``listener.PAUSE_S`` first.
+CONNECT_S = 5.0
 
 
 def hub_dial_configs(

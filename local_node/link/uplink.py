@@ -16,7 +16,7 @@ import structlog
 from msgspec.structs import replace as replace_packet
 
 from local_node.link.hub_addresses import DialAddresses
-from semq.amqp.errors import AmqpError
+from semq.amqp.errors import AmqpError, Broken
 from semq.amqp.events import Delivered
 from semq.amqp.limits import ANY_SIZE, ConnectionLimits
 from semq.clock import Clock
@@ -161,6 +161,7 @@ class Uplink:
         self._client: ClientLink | None = None
         self.link: DialledLink | None = None
         self.last_error = ""
+        self._peer_reason = ""  #: for which the peer ended the last session; later dials may fail for less exact reasons
         self._received: list[Frame] = []
         self._presence: deque[Packet] = deque()
         self.intake: Intake[str, Delivered] = Intake(
@@ -215,6 +216,8 @@ class Uplink:
                 failures += 1
                 # Only an operator can end the fault of an untrusted certificate, so the text includes the remedy.
                 self.last_error = error.advice() if isinstance(error, NotTrusted) else str(error)
+                if self._peer_reason:
+                    self.last_error += f"; the peer had ended the last session: {self._peer_reason}"
                 log.warning("uplink_down", error=self.last_error, failures=failures)
             except Exception as error:  # a defect must not stop the dialling
                 failures += 1
@@ -251,7 +254,7 @@ class Uplink:
             self._engine().link_up(link)
             await data.consume(queue, lambda batch: self._on_messages(data, batch))
             log.info("uplink_up", peer=str(peer))
-            self.last_error = ""
+            self.last_error = self._peer_reason = ""
             ended: asyncio.Future[AmqpError | Exception | None] = asyncio.get_running_loop().create_future()
 
             def note_end(error: AmqpError | Exception | None) -> None:
@@ -269,6 +272,8 @@ class Uplink:
                 if isinstance(fault, Exception):
                     log.warning("questions_not_answered", error=str(fault))
             self.last_error = str(error or "closed")
+            if isinstance(error, AmqpError) and not isinstance(error, Broken):
+                self._peer_reason = error.text
             log.warning("uplink_lost", error=self.last_error)
         finally:
             self._end_link()

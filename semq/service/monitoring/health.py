@@ -14,6 +14,7 @@ OK, WARNING, FAILING = VERDICTS = ("ok", "warning", "failing")
 TELEMETRY_FAILURES = 3  # failed requests to the collector, in a row, that cause a warning
 SHOWN_MAX = 5  # entries of a list in a detail
 DRAINED = "drained by an operator: no document is accepted before the next start of the node"
+NOT_DIALLED = "the partner has not dialled"
 WENT_BACK = "the server that took over lacks the last commits (OPERATIONS.md, A server that fails over)"
 CERTIFICATE = {"ok": OK, "renew": OK, "ending": WARNING, "expired": FAILING}
 
@@ -79,9 +80,11 @@ def _links(status: Status) -> Iterable[Check]:
     hub = status.get("hub")
     if hub is not None:
         is_up = hub["link"] == "up"
-        yield Check("link", OK if is_up else FAILING, "" if is_up else str(hub["last_error"]))
+        yield Check("link", OK if is_up else FAILING, "" if is_up else str(hub["last_error"] or "not dialled yet"))
     if direct := status.get("direct"):
-        down = [f"{partner}: {link['last_error']}" for partner, link in direct.items() if link["link"] != "up"]
+        down = [
+            f"{partner}: {link['last_error'] or NOT_DIALLED}" for partner, link in direct.items() if link["link"] != "up"
+        ]
         yield Check("direct", WARNING if down else OK, "; ".join(down))
     if datagrams := status.get("datagrams"):
         yield _datagrams(datagrams["peers"])

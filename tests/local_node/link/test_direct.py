@@ -235,6 +235,10 @@ async def test_a_password_proves_no_institution() -> None:
     assert await logins.authenticate("EXTERNAL", Credentials(B, None), peer) is None
     revoked.add(A)
     assert await logins.authenticate("EXTERNAL", Credentials("", None), peer) is None
+    assert logins.refusals == {A: "this node refused its login: its certificate was revoked"}
+    revoked.clear()
+    assert await logins.authenticate("EXTERNAL", Credentials("", None), peer) == A
+    assert not logins.refusals
     must_be(Address(1, "10008"))(peer)
     with pytest.raises(WrongName):
         must_be(Address(1, "56001"))(peer)
@@ -267,7 +271,9 @@ async def test_a_revoked_certificate_ends_its_session_and_opens_no_other(inproce
     await revoke(scene, A)
     await until_session_ended(scene.b)
     await until(lambda: "ACCESS_REFUSED" in uplink.last_error)
+    assert "the certificate of this node is no longer valid: it was revoked" in uplink.last_error
     assert not scene.b.engine.uplink.partners
+    assert "its certificate was revoked" in (await scene.b.status())["direct"][A]["last_error"]
     # It enrols again: its new certificate is admitted, the old one is not.
     await scene.a.stop()
     await inprocess.enrol(scene.a.settings, scene.hub)

@@ -162,6 +162,10 @@ async def test_a_hub_warns_of_ending_certificates_and_a_node_without_its_hub_fai
 
 def test_a_direct_link_that_is_down_is_a_warning() -> None:
     up, down = {"link": "up", "last_error": ""}, {"link": "down", "last_error": "no answer"}
-    for direct, verdict, detail in (({"1.56001": up}, "ok", ""), ({"1.56001": down}, "warning", "1.56001: no answer")):
+    for direct, verdict, detail in (
+        ({"1.56001": up}, "ok", ""),
+        ({"1.56001": down}, "warning", "1.56001: no answer"),
+        ({"1.56001": down | {"last_error": ""}}, "warning", "1.56001: the partner has not dialled"),
+    ):
         [check] = [check for check in checks(STATUS | {"direct": direct}, 14.0) if check.name == "direct"]
         assert (check.verdict, check.detail) == (verdict, detail)
