@@ -42,6 +42,11 @@ class Client:
     def address(self) -> str:
         return self._link.address
 
+    @property
+    def node(self) -> str:
+        """The name that the node has announced, for instance "1.10008"; empty before a connection, or if it has not."""
+        return self._link.node
+
     async def connect(self, timeout_s: float | None = None) -> Self:
         """Connect now, not with the first request. Raises NodeUnreachable, LoginRefused."""
         await self._link.connection(self._link.deadline(self._limit(timeout_s)))

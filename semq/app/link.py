@@ -101,6 +101,11 @@ class NodeConnection:
     def address(self) -> str:
         return f"{self._config.host}:{self._config.port}"
 
+    @property
+    def node(self) -> str:
+        """The name that the node has announced, for instance "1.10008"; empty before a connection, or if it has not."""
+        return "" if self._client is None else str(self._client.machine.peer_properties.get("cluster_name", ""))
+
     def deadline(self, timeout_s: float) -> float:
         """Return the monotonic time ``timeout_s`` from now."""
         return self.clock.monotonic() + timeout_s

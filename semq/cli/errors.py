@@ -19,6 +19,16 @@ class NoPort(Misconfigured):
     remedy = "Give --node amqp://user:password@host:port; the node prints its port when it starts."
 
 
+class OtherNode(Misconfigured):
+    """Another node than that of the configuration answers at its address; no request was sent."""
+
+    code = "SEMQ-2221"
+    remedy = (
+        "Use the file of the node that answers. Otherwise correct node.id or amqp.port in this file: two nodes on one "
+        "machine need different ports."
+    )
+
+
 class UnusableFile(BadInput):
     """The file cannot be read or written."""
 

@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from semq.app import Client, IncompleteAnswer
-from semq.cli.errors import NoNodeNamed, NoPort
+from semq.cli.errors import NoNodeNamed, NoPort, OtherNode
 from semq.cli.output.printer import Output
 from semq.errors import SemqError
 
@@ -48,6 +48,18 @@ InstitutionOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 TimeoutOption = Annotated[float, typer.Option("--timeout", metavar="S", min=0.1, help="Longest wait, in seconds.")]
 RowsOption = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="Number of rows, at most.")]
+
+
+class NamedNode(NamedTuple):
+    """The node of a command."""
+
+    url: str
+    name: str = ""  #: name that it must announce, for instance "1.10008"; empty: any
+
+    def check(self, client: Client) -> None:
+        """Raise OtherNode if another node has answered; a node that announces no name is accepted."""
+        if self.name and client.node not in ("", self.name):
+            raise OtherNode(address=client.address, answers=client.node, configured=self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +105,9 @@ def on_node(command: Command) -> Callable[..., None]:
     def with_node(
         *, node: str | None, config: Path | None, hosted: str | None, json: bool, timeout: float, **own: Any
     ) -> None:
-        url = url_of(node, config, hosted)
+        named = named_node(node, config, hosted)
         used_config = config if node is None else None
-        asyncio.run(_run_on_node(url, used_config, hosted, Output(as_json=json), timeout, command, own))
+        asyncio.run(_run_on_node(named, used_config, hosted, Output(as_json=json), timeout, command, own))
 
     signature = inspect.signature(command, eval_str=True)
     own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in signature.parameters.values()][1:]
@@ -110,7 +122,7 @@ def on_node(command: Command) -> Callable[..., None]:
 
 
 async def _run_on_node(
-    url: str,
+    node: NamedNode,
     config: Path | None,
     institution: str | None,
     out: Output,
@@ -118,7 +130,7 @@ async def _run_on_node(
     command: Command,
     arguments: dict[str, Any],
 ) -> None:
-    client = Client(url, patience_s=timeout_s)
+    client = Client(node.url, patience_s=timeout_s)
     try:
         try:
             await client.connect()
@@ -126,6 +138,7 @@ async def _run_on_node(
             if config is not None:
                 check_config(config, institution)  # a fault of the file explains more than the failed connection
             raise
+        node.check(client)
         session = Session(client, out, timeout_s)
         await command(session, **arguments)
         if session.incomplete:
@@ -134,13 +147,13 @@ async def _run_on_node(
         await client.close()
 
 
-def url_of(node: str | None, config: Path | None, institution: str | None = None) -> str:
-    """Return the URL of a node: the option --node, or the URL for an administrator, from the configuration file.
+def named_node(node: str | None, config: Path | None, institution: str | None = None) -> NamedNode:
+    """Return the node with the URL of the option --node, or with that for an administrator in the configuration file.
 
     Raises NoNodeNamed, NoPort, ConfigUnreadable, ConfigInvalid.
     """
     if node is not None:
-        return node
+        return NamedNode(node)
     if config is None:
         raise NoNodeNamed
     from semq.config import reach
@@ -148,7 +161,7 @@ def url_of(node: str | None, config: Path | None, institution: str | None = None
     address = reach.admin_address_in(config, environment(), institution)
     if not address.port:
         raise NoPort("The configuration lets the node use any free port.", config=str(config))
-    return address.url()
+    return NamedNode(address.url(), address.name)
 
 
 def read_config(config: Path, institution: str | None = None) -> "Settings":

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
-from semq.config.defaults import HOST, NESTED, PORT, PREFIX
+from semq.config.defaults import HOST, NESTED, NODE_TYPES, PORT, PREFIX
 
 if TYPE_CHECKING:
     from semq.config.settings import Settings
@@ -29,6 +29,7 @@ class AdminAddress(NamedTuple):
     password: str
     authorities: str  #: PEM file; empty without TLS
     virtual_host: str = ""  #: institution at a port that several institutions share; empty: "/"
+    name: str = ""  #: name that the node announces; empty at such a port, where the virtual host selects the node
 
     def url(self, port: int | None = None) -> str:
         """Return ``amqp://user:password@host:port``, or ``amqps://…?cafile=…``.
@@ -55,7 +56,8 @@ def admin_address_of(settings: "Settings") -> AdminAddress:
     if settings.port_certificate is not None:
         authorities = str(settings.port_certificate)
     virtual_host = settings.institution or ""
-    return AdminAddress(settings.amqp.host, settings.amqp.port, user, password, authorities, virtual_host)
+    name = "" if virtual_host else str(settings.address)
+    return AdminAddress(settings.amqp.host, settings.amqp.port, user, password, authorities, virtual_host, name)
 
 
 def admin_address_in(path: Path, env: Mapping[str, str], institution: str | None = None) -> AdminAddress:
@@ -80,6 +82,7 @@ def _admin_address(path: Path, tables: Mapping[str, Any], passwords: Mapping[str
     """Return the address from the tables of a file. Raises a built-in exception if a value is not valid."""
     amqp, tls = tables.get("amqp", {}), tables.get("tls", {})
     users = _users(amqp, passwords)
+    name = _name(tables)
     if "server" in tables:
         server = tables["server"]
         users = _users(server, {})  # variables do not set passwords of the server's users
@@ -91,7 +94,15 @@ def _admin_address(path: Path, tables: Mapping[str, Any], passwords: Mapping[str
     if [type(value) for value in (host, port, serves_tls, password)] != [str, int, bool, str]:
         raise TypeError
     authorities = str(_authorities(path, tables.get("node", {"id": "server"}), tls)) if serves_tls else ""
-    return AdminAddress(host, port, user, password, authorities)
+    return AdminAddress(host, port, user, password, authorities, name=name)
+
+
+def _name(tables: Mapping[str, Any]) -> str:
+    """Return the name that the node, or the virtual server, announces."""
+    if "server" in tables:
+        return str(tables["server"]["id"])
+    node = tables["node"]
+    return f"{node.get('type', NODE_TYPES[node['kind']])}.{node['id']}"
 
 
 def _users(section: Mapping[str, Any], passwords: Mapping[str, str]) -> dict[str, dict[str, Any]]:

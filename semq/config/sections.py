@@ -13,7 +13,7 @@ from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
-from semq.config.defaults import HOST, PORT
+from semq.config.defaults import HOST, NODE_TYPES, PORT
 from semq.engine.settings import DEFAULTS
 
 MIB = 1024 * 1024
@@ -103,7 +103,7 @@ class NodeSection(Section):
 
     @property
     def umx_type(self) -> int:
-        return self.type if self.type is not None else {"local": 1, "platform": 2}[self.kind]
+        return self.type if self.type is not None else NODE_TYPES[self.kind]
 
 
 class DatabaseSection(Section):

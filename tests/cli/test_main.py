@@ -119,6 +119,15 @@ def test_a_node_can_be_named_by_variable_and_by_file(network: Network) -> None:
         assert result.data["node"] == "1.10008"
 
 
+def test_a_file_of_another_node_than_the_one_that_answers_is_refused(tmp_path: Path, network: Network) -> None:
+    copied = tmp_path / "copied.toml"
+    copied.write_text(network.sender.place.config.read_text().replace('id = "10008"', 'id = "77001"'))
+    for command in (["node", "status"], ["failed", "remove", "--all"], ["worker", "--app", "tests.cli.handling"]):
+        semq(*command, "--config", str(copied)).fails(78, "SEMQ-2221", "answers='1.10008' configured='1.77001'")
+    assert semq("node", "status", "--json", SEMQ_NODE=network.sender.url, SEMQ_CONFIG=str(copied)).status == 0
+    assert semq("node", "status", "--json", "--config", str(network.hub.place.config)).status == 0
+
+
 def test_a_file_without_a_port_names_no_node(tmp_path: Path, network: Network) -> None:
     file = tmp_path / "any.toml"
     text = network.sender.place.config.read_text()

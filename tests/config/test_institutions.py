@@ -57,6 +57,7 @@ def test_each_institution_has_an_address_of_its_own(file: Path) -> None:
     assert url_of(load(file, {}, "10008")) == "amqp://erp:secret@127.0.0.1:5680/10008"
     assert admin_address_in(file, {}, "56001").url() == "amqp://guest:guest@127.0.0.1:5680/56001"
     assert admin_address_in(file, {}).url() == "amqp://root:pw@127.0.0.1:5680"
+    assert admin_address_in(file, {}).name == "east"  # the server's; an institution is selected by the virtual host
 
 
 def test_a_variable_with_a_user_of_institutions_does_not_change_the_administrator_of_the_server(file: Path) -> None:

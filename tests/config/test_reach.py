@@ -42,6 +42,17 @@ def test_the_address_read_alone_equals_the_address_in_the_settings(
     assert reach.admin_address_in(file, env) == reach.admin_address_of(settings)
 
 
+@pytest.mark.parametrize("node", ['kind = "local"\nid = 10008', 'kind = "local"\nid = "10008"\ntype = 9'])
+def test_the_name_read_alone_equals_the_name_in_the_settings(file: Path, node: str) -> None:
+    settings = read(file, f"[node]\n{node}\n[hub]\nurl = 'amqp://127.0.0.1'\npassword = 'p'\n")
+    assert reach.admin_address_in(file, {}).name == str(settings.address)
+
+
+def test_the_name_of_a_hub_read_alone_equals_the_name_in_its_settings(file: Path) -> None:
+    settings = read(file, '[node]\nkind = "platform"\nid = "hub"\n')
+    assert reach.admin_address_in(file, {}).name == str(settings.address) == "2.hub"
+
+
 @pytest.mark.parametrize(
     "amqp",
     ["[amqp", "[amqp]\nport = 'x'", "[amqp]\nusers = 3", "[amqp.users.a]\nadmin = 2", "amqp = 1", "[amqp]\nhost = 1"],

@@ -15,7 +15,7 @@ from semq.app.worker import Worker
 from semq.cli.errors import NoApplication
 from semq.cli.node.broker import Limit, print_pages
 from semq.cli.output.printer import Output, log_to_terminal
-from semq.cli.session import ConfigOption, NodeOption, Session, on_node, url_of
+from semq.cli.session import ConfigOption, NamedNode, NodeOption, Session, named_node, on_node
 
 FRAMES_MAX = 8  # printed frames of a traceback, the innermost ones
 group = typer.Typer()
@@ -52,7 +52,7 @@ def worker(
             Output(as_json=False).notice(line)
         raise
     log_to_terminal()
-    asyncio.run(_run(url_of(node, config), handlers, concurrency, user, grace))
+    asyncio.run(_run(named_node(node, config), handlers, concurrency, user, grace))
 
 
 @group.command("list")
@@ -62,8 +62,9 @@ async def list_(session: Session, user: InboxUser = "", limit: Limit = 200) -> N
     await print_pages(session, "worker.list", None, f"semq.inbox.{user}" if user else "", limit)
 
 
-async def _run(url: str, handlers: Handlers, concurrency: int, user: str, grace_s: float) -> None:
-    async with Client(url) as client:
+async def _run(node: NamedNode, handlers: Handlers, concurrency: int, user: str, grace_s: float) -> None:
+    async with Client(node.url) as client:
+        node.check(client)
         running = Worker(client, handlers, concurrency=concurrency, user=user)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
