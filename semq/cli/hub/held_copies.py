@@ -48,6 +48,7 @@ RESULTS = {
     "resent": "sent again, now or as soon as their target is online",
     "gone": "no longer stored: their target has them, or their refusal is noted",
 }
+RESULTS_OF_RESEND = {**RESULTS, "refused": "not sent again: refused before; their senders are informed"}
 
 
 @group.command("list")
@@ -105,7 +106,9 @@ async def resend(
     why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason, for the ledger.")] = "",
     dry_run: DryRun = False,
 ) -> None:  # fmt: skip
-    """Send stored copies again, also parked ones; a receiver drops duplicates."""
+    """Send stored copies again, also parked ones; a receiver drops duplicates. Exit status 1: a named copy was refused
+    before.
+    """
     filters = _filter(target, source, older_than, type, key, parked)
     await _act(session, "held.resend", ids, filters, {"why": why}, everything=everything, dry_run=dry_run)
 
@@ -138,7 +141,11 @@ async def _act(
             counts.update(answer["counts"])
             total += sum(answer["counts"].values())
             session.out.notice(f"{total} …")
-    session.out.result(dict(counts), *(f"{number} {RESULTS[name]}" for name, number in counts.items()))
+    is_resend = operation == "held.resend"
+    results = RESULTS_OF_RESEND if is_resend else RESULTS
+    session.out.result(dict(counts), *(f"{number} {results[name]}" for name, number in counts.items()))
+    if is_resend and ids and counts["refused"]:
+        raise typer.Exit(1)
 
 
 async def _count(session: Session, filters: dict[str, Any]) -> None:

@@ -77,7 +77,7 @@ async def requeue(
 ) -> None:  # fmt: skip
     """Return parked documents to their application, and submit refused submissions by SQL again.
 
-    A submission gets a new name, which is printed; its old name remains valid.
+    A submission gets a new name, which is printed; its old name remains valid. Exit status 1: some are refused again.
     """
     await _act(session, "failed.requeue", ids, everything, {"partner": partner, "type": type, "key": key}, why)
 
@@ -110,11 +110,16 @@ async def _act(
     else:
         raise NothingSelected
     act = operation.partition(".")[2]
-    facts: dict[str, Any] = {act: list(acts.lk0s.values())}
+    refused = [old for old, new in acts.became.items() if new["state"] == "refused"]
+    done = [lk0 for lk0 in acts.lk0s.values() if lk0 not in refused]
+    facts: dict[str, Any] = {act: done}
     if acts.became:
         facts["became"] = acts.became
     lines = [became_line(old, new) for old, new in acts.became.items()]
-    session.out.result(facts, *lines, f"{counted(len(acts.lk0s), 'document')} {act}d")
+    again = f", {len(refused)} refused again" if refused else ""
+    session.out.result(facts, *lines, f"{counted(len(done), 'document')} {act}d{again}")
+    if refused:
+        raise typer.Exit(1)
 
 
 class FailedDocumentActs:

@@ -179,6 +179,9 @@ async def test_a_refused_copy_is_shown_until_the_sender_of_the_document_has_conf
     result = await scene.semq("stuck", "explain", lk0)
     assert "RETURNED: an operator has refused it, and its sender has not confirmed that yet" in result.out
     assert "refused" in (await scene.semq("held", "list")).out
+    resent = await scene.semq("held", "resend", lk0)
+    assert (resent.status, resent.out) == (1, "1 not sent again: refused before; their senders are informed\n")
+    assert (await scene.semq("held", "resend", "--all", "--json")).out == '{"refused": 1}\n'
 
 
 async def test_a_document_that_ended_unknown_is_listed_as_stuck_at_its_sender(
