@@ -15,7 +15,7 @@ NAMES = (PARENT, STATE)
 _PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 _STATE = re.compile(r"[\x20-\x7e]{1,512}")
 SAMPLED = 1  # the flag of ``traceparent`` by which the application requests spans
-_RANDOM_BITS = 56  # number of the last bits of a trace id, which are compared with the sampling ratio
+_RANDOM_BITS = 56  # length of the end of a trace id that is compared with the sampling ratio
 
 
 class TraceParent(NamedTuple):

@@ -12,7 +12,7 @@ def upgrade() -> None:
     """Add columns that older nodes ignore, and a column at the end of the view of the inbox.
 
     Existing entries of the receiver's ledger count as proved, so that no other document replaces them: many of these
-    documents have been given to applications. A default that is given when the column is added rewrites no row.
+    documents have been given to applications. Postgres rewrites no row for a default in ADD COLUMN.
     """
     op.execute("ALTER TABLE tb_0030 ADD COLUMN proved BOOLEAN NOT NULL DEFAULT false")
     op.execute("ALTER TABLE tb_0030_ledger ADD COLUMN proved BOOLEAN NOT NULL DEFAULT true")

@@ -10,8 +10,8 @@ down_revision = "0010"
 
 
 def upgrade() -> None:
-    """Add the columns, fill ``source``, replace tb_0030_user by an index on tracks, add one to tb_0031, and replace
-    semq_receive.
+    """Add the columns and fill ``source``; replace tb_0030_user by an index on the new columns, add such an index to
+    tb_0031, and replace semq_receive.
 
     A node of the previous version writes rows with an empty source; ``semq.store.postgres.recovery`` sets it later.
     """

@@ -18,9 +18,9 @@ Do not call ``receive`` while ``output_size`` is too large, so that TCP slows do
 **Negotiation.** A server answers ``LoginOffered`` with ``accept_login()`` or ``refuse_login(text)``, and
 ``OpenRequested`` with ``accept_open()`` or ``connection_error(exc)``, at any time before the handshake times out.
 
-**Commands** queue output, or raise ``LocalMisuse``, with nothing sent, if the protocol forbids them now.
-``channel_error``, ``close_channel``, ``connection_error`` and ``close`` do nothing on a channel or connection that is
-closing or closed.
+**Commands** queue output. If the protocol forbids a command in the present state, it raises ``LocalMisuse`` and queues
+nothing. ``channel_error``, ``close_channel``, ``connection_error`` and ``close`` do nothing on a channel or connection
+that is closing or closed.
 
 **Errors** of the peer give ``ChannelClosed`` (soft) or ``ConnectionFailed`` (hard), and a close method in the output;
 or only ``ConnectionClosed`` if the specification forbids sending (unknown frame type, bad frame end, silent peer).

@@ -186,7 +186,9 @@ class ContentHeader:
     def amended(
         self, *, headers: Mapping[str, FieldValue] | None = NO_CHANGES, **properties: str | int | None
     ) -> "ContentHeader":
-        """Return a copy with changes to properties and to entries of ``headers``; None removes one, or all headers.
+        """Return a copy with changed properties and changed entries of ``headers``.
+
+        The value None removes a property or an entry; ``headers=None`` removes all headers.
 
         Everything else keeps its bytes, so numbers keep their wire types. Raises ``LocalMisuse`` for unknown properties
         and values that AMQP cannot carry; for a malformed header, ``FrameError`` or ``SyntaxFault``.

@@ -373,7 +373,7 @@ class BasicGet(Method):
 
 
 class BasicGetOk(Method):
-    """Server: deliver the requested message. ``message_count``: those left. Content follows."""
+    """Server: deliver the requested message. ``message_count``: messages left in the queue. Content follows."""
 
     delivery_tag: int = 0
     redelivered: bool = False

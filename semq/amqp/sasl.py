@@ -16,7 +16,7 @@ class Credentials(NamedTuple):
 
     user: str
     password: bytes | None
-    identity: str = ""  # the identity to act as; empty for that of the user
+    identity: str = ""  # the identity to act as; empty: the user's own
 
     def __repr__(self) -> str:
         return f"Credentials(user={self.user!r}, identity={self.identity!r})"

@@ -9,7 +9,7 @@ signature. The modules work on keys and bytes, not on messages: the engine decid
 | ``keys``              | key ids, wrapping and signing by kind of key            |
 | ``token``             | the content of @SessionKey                              |
 | ``session``           | a session key at its sender: nonces, lifetime           |
-| ``opened``            | session keys that this node has opened                  |
+| ``opened``            | session keys that this node has unwrapped               |
 | ``origin``            | signed documents, many under one signature              |
 | ``receipts``          | signed receipts, many under one signature               |
 | ``proof``             | the file that proves a delivery                         |

@@ -40,9 +40,7 @@ class SignerUnknown(Unavailable):
 
 
 class SignerAwaited(SignerUnknown):
-    """The certificate for the key that signed documents or receipts has not arrived yet; they are ignored until their
-    node sends them again.
-    """
+    """The certificate of a signer has not arrived yet; its documents or receipts are ignored until it repeats them."""
 
     code = "SEMQ-5217"
     remedy = (
@@ -54,8 +52,9 @@ class SignerAwaited(SignerUnknown):
 
 
 class SignerGone(BadInput):
-    """The key that signed a document or its session key has no valid certificate of the institution: it was revoked, or
-    has not arrived in time.
+    """No valid certificate belongs to the key that signed a document or its session key.
+
+    The certificate was revoked, or has not arrived in time.
     """
 
     code = "SEMQ-5214"
@@ -112,9 +111,7 @@ class KeyUnfit(BadInput):
 
 
 class ReceiptForged(ProtocolViolation):
-    """A statement of an institution (receipt, floor, void marker, document, story) has no signature, or one that cannot
-    be read.
-    """
+    """A statement of an institution (receipt, floor, void marker, document, story) has no readable signature."""
 
     code = "SEMQ-5209"
     remedy = (

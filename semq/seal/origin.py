@@ -34,7 +34,7 @@ class Origin(NamedTuple):
     path: tuple[bytes, ...]  #: hashes of the neighbours from the leaf to the root; an empty hash means no neighbour
 
     def message(self, source: str, target: str, facts: bytes) -> bytes:
-        """Return the data that the sender has signed, if it has bound these facts."""
+        """Return the data that the sender signed if the document has these facts."""
         root_ = root_of_path(_leaf(facts, self.size), self.place, self.path)
         return _message(source, target, self.document_count, root_)
 

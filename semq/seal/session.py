@@ -10,7 +10,7 @@ counter; then the random part distinguishes the nonces.
 A session key is replaced long before AES-GCM requires it (NIST SP 800-38D: 2**32 uses).
 
 Three values are derived from a session key (HKDF-Expand, RFC 5869): a key for content, a key for digests, and the
-public session id. To find two keys with one id takes about 2**64 attempts, so nobody can make an AES-GCM ciphertext
+public session id. To find two keys with the same id takes about 2**64 attempts, so nobody can make an AES-GCM ciphertext
 that opens under two keys.
 """
 
@@ -31,7 +31,7 @@ SECRET_LENGTH = 32
 ID_LENGTH = 16
 NONCE_LENGTH, TAG_LENGTH = 12, 16
 RANDOM_LENGTH = 8  # random bytes in each nonce
-MESSAGES_MAX = 1 << 31  # under one key, whatever is configured
+MESSAGES_MAX = 1 << 31  # messages under one key, even if ``KeyLimits`` allows more
 OVERHEAD = NONCE_LENGTH + TAG_LENGTH  # bytes that sealing adds to a payload
 
 

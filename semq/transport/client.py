@@ -1,4 +1,4 @@
-"""The client's side of an AMQP connection: its channels, the server's requests to stop publishing, and the end.
+"""The client's side of an AMQP connection: its channels, the server's requests to stop publishing, and its end.
 
 ``dialer.dial`` makes a ``ClientLink``, the owner of a ``SocketLink``. Nothing here reconnects or repeats a message.
 """
@@ -210,7 +210,7 @@ class ClientLink:
         self.channels.pop(number, None)
 
     def _check_alive(self) -> None:
-        # The server's reason may have arrived before the end of the socket.
+        # The server's reason may arrive before the socket is closed.
         if self.error is not None or self._closed.is_set():
             raise self.error or LinkLost("the connection was closed")
 

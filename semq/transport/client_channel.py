@@ -94,8 +94,10 @@ class ClientChannel:
 
     @property
     def may_publish(self) -> bool:
-        """Whether a message may be published: not on a closed channel, while the socket is full, while the server takes
-        none, or while a body is being sent in blocks.
+        """Whether a message may be published.
+
+        False on a closed channel, while the socket is full, while the server takes no messages, and while a body is
+        being sent in blocks.
         """
         if not self.is_open or self._owner.is_blocked or not self._link.is_writable:
             return False
@@ -288,10 +290,10 @@ class ClientChannel:
                 raise AssertionError(f"no channel expects {event!r}")
 
     def process_part(self, event: ContentStarted | BodyChunk | ContentFinished) -> None:
-        """Process a part of a content whose body arrives in chunks. The complete content is reported.
+        """Process a part of a content whose body arrives in chunks, and report the content when it is complete.
 
-        Its body is an ``UnkeptBody`` if the file system did not take it: an exception would end the connection, which
-        others use, too.
+        If the file system cannot store the body, an ``UnkeptBody`` is reported instead: an exception would end the
+        connection, which other channels use, too.
         """
         if isinstance(event, ContentStarted):
             self._streamed, self._spool = event, None

@@ -1,4 +1,4 @@
-"""TLS handshakes of a listener: accepts sockets and hands over each socket whose handshake has succeeded.
+"""TLS handshakes of a listener: accepts sockets, and passes each to its protocol after a successful handshake.
 
 asyncio's servers neither count nor log sockets during the handshake. Here each socket is counted from the start.
 """
@@ -19,7 +19,7 @@ OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.E
 
 
 class HandshakeCounter(Protocol):
-    """The counter of sockets, in all and by address. Implemented by ``Listener``."""
+    """The counter of sockets, in total and by address. Implemented by ``Listener``."""
 
     def begin_handshake(self, address: str) -> bool:
         """Count a new socket; return False if there are too many."""
@@ -109,7 +109,7 @@ class Handshakes:
             )
         except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
             self.failed += 1
-            # asyncio's error has no text if the peer goes, which most clients do without an alert.
+            # asyncio's error has no text if the peer closes the socket, which most clients do without an alert.
             cause = str(error) or "the peer ended it; it may not trust the authority of this node's certificate"
             log.warning("TLS handshake with %s failed: %s", address, cause)
             return False

@@ -248,7 +248,7 @@ class SocketLink(asyncio.BufferedProtocol):
             self._close_socket()
 
     def _close_socket(self) -> None:
-        """Close the socket; without TLS after LINGER_S, because unread input would discard our last output."""
+        """Close the socket; without TLS after LINGER_S, because a close with unread input discards our last output."""
         if self._transport.can_write_eof() and not self._transport.is_closing():
             if not self._is_parting:
                 self._transport.write_eof()

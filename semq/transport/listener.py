@@ -183,7 +183,7 @@ class Listener:
         return True
 
     def end_handshake(self, address: str) -> None:
-        """Note the end of a handshake. ``admit`` has counted the link of a successful one."""
+        """Note the end of a handshake. If it was successful, ``admit`` has counted the link before."""
         self._handshaking -= 1
         self._uncount(address)
 

@@ -34,7 +34,7 @@ class PeerInfo:
 
 
 def peer_of(transport: Any) -> PeerInfo:
-    """Return the peer of an asyncio transport; of a Unix socket, host is empty and port 0."""
+    """Return the peer of an asyncio transport. For a Unix socket, the host is empty and the port is 0."""
     address = transport.get_extra_info("peername")
     host, port = (str(address[0]), int(address[1])) if isinstance(address, tuple) else ("", 0)
     tls = transport.get_extra_info("ssl_object")

@@ -1,6 +1,6 @@
 """A large body in a temporary file, written as it arrives and never complete in memory.
 
-``UnkeptBody`` takes its place if the file system does not take the body.
+``UnkeptBody`` is used instead if the file system cannot store the body.
 """
 
 import os

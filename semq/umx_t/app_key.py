@@ -1,4 +1,4 @@
-"""The AppKey: the name that an application gives a document, of four parts."""
+"""The AppKey: the name of four parts that an application gives a document."""
 
 from typing import NamedTuple
 

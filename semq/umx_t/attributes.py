@@ -19,11 +19,12 @@ from semq.umx_t.envelope import Attributes, Envelope
 # name      a header (with @), or a property or argument of AMQP; the row "headers" stands for all headers without @
 # field     field of Attributes or Envelope; of an application's attribute also the argument of Client.send, msg.submit
 # bound     a word of the enum BoundBy
-# since     first version of the protocol with the attribute. A later attribute is bound only if its value is not the
-#           default, so that older nodes verify all documents that do not use it
+# since     first version of the protocol with the attribute. An attribute of version 2 or later is bound only if its
+#           value is not the default, so that older nodes can verify documents that do not use it
 # fact      number of a bound value in the canonical form of version 1, which never changes
-# read      the reader of the header's value; write: its writer. "always": the header is written also for the default
-# amqp      whether the receiver's application gets it by AMQP; "hex" and "int" also name the writer for that
+# read      the reader of the header's value
+# write     its writer, if the value needs conversion. "always": the header is written even if it has the default
+# amqp      whether the receiver's application gets it by AMQP; "hex" and "int" also name the writer of that header
 # python    field of ``semq.app.Document``; HTTP, folders, webhooks and `semq msg receive` show it, too
 # inbox     column of the view ``semq_inbox``, which SQL and ``semq.app.sql`` read
 # option    option of `semq msg send`
@@ -192,7 +193,8 @@ def header_writer(
     """Return a function that adds these attributes of an envelope to headers.
 
     Defaults are left out, except of attributes that are always written. ``for_receiver``: the headers are for the
-    receiver's application. The function is compiled, because a loop over the rows takes 1.5 times as long for every document.
+    receiver's application. The function is compiled, because a loop over the rows takes 1.5 times as long for every
+    document.
     """
     header_rows = [row for row in rows if row.is_header and row.field in _DEFAULTS]
     namespace: dict[str, Any] = {}

@@ -23,7 +23,7 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
     encrypt: bool = False
     fixed: bool = False
     app_key: AppKey = NO_KEY
-    order_key: str = ""  #: the receiver's application gets documents with one key in the order of acceptance
+    order_key: str = ""  #: the receiver's application gets documents with the same key in the order of acceptance
     content_type: str = ""
     content_encoding: str = ""
     priority: int = 0
@@ -57,7 +57,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     submitted_at: int = 0  #: milliseconds since 1970 UTC
     session_key: str = ""  #: wrapped; empty if the payload is in clear
     alg: str = ""  #: algorithms that wrap the session key and seal the payload
-    key_id: str = ""  #: of the receiver's key for which the session key is wrapped
+    key_id: str = ""  #: id of the receiver's key for which the session key is wrapped
     origin: str = ""  #: LK0, sid and prev of the earlier message with this ciphertext
     signature: str = ""  #: empty if the sender has no certificate
     proved: bool = False  #: in the receiver's store only: a seal or a signature proves the sender

@@ -1,8 +1,8 @@
 """The packed form of an envelope: one header field between two nodes of protocol version 2 or later.
 
 The field ``@Envelope`` is a msgpack array of attributes. AMQP properties, headers of the application, and attributes of
-later releases stay outside the array: a node forwards an attribute that it does not know only if the attribute has a
-field of its own. An AMQP table with the same attributes takes twice as long to read.
+later releases stay outside the array, because a node forwards an unknown attribute only if it is a header of its own.
+An AMQP table with the same attributes takes twice as long to read.
 """
 
 from collections.abc import Mapping
@@ -72,7 +72,7 @@ def pack(envelope: Envelope) -> bytes:
 def unpack(
     packed: Any, source: Address, target: Address, of_document: Mapping[str, Any], of_transport: Mapping[str, Any]
 ) -> Envelope:
-    """Return the envelope of a field ``packed``.
+    """Return the envelope for the bytes of the field.
 
     ``of_document`` and ``of_transport`` are arguments of Attributes and Envelope from the headers beside the field.
     Raises BadEnvelope, BadLocator or BadAppKey.

@@ -63,8 +63,8 @@ class HubFlag(Word):
     FORWARDED = 1  #: Ack-Fwd: a hint, no custody
     STORED = 2  #: Ack-Save: custody
     DISCARDED = 3  #: a message of class 1 that cannot be forwarded at once
-    #: the sender should send it again: the target's session ended before its Ack2 was seen, or the store that should
-    #: have got the message had no process and has one again
+    #: the sender should send the message again: the target's session ended before its Ack2 was seen, or the
+    #: hub's store that the message was for had no instance, and has one again
     FORWARD_FAILED = 4
     REFUSED = 5  #: the hub can never deliver the message (section 18), or an operator has refused the copy (H16)
 
@@ -114,7 +114,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     digest: Digest = ""  #: SHA-256 of the payload
     at: Number = 0  #: time of recording, milliseconds since 1970 UTC
     sid: Sid = -1  #: Ack2: the recorded position
-    #: ReAck2: by incarnation the floor, and the number of positions if the incarnation has ended, else null
+    #: ReAck2, for each incarnation: the floor, and the number of positions (null unless the incarnation has ended)
     floors: dict[Inc, tuple[Number, Number | None]] | None = None
     att: Number = 0  #: from the hub: the attempt
     lk1: Copy | None = None  #: the stored copy
@@ -162,7 +162,7 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     certificates: tuple[Certificate, ...] | None = None
     #: of a group: the members to which the receiver of the record may send; empty: no group any more
     members: Annotated[tuple[NodeName, ...], Meta(max_length=GROUP_MAX)] | None = None
-    others: Number = 0  #: of a group: number of other members
+    others: Number = 0  #: of a group: number of members to which the receiver may not send
     #: users in the definitions who receive documents now
     present: Annotated[tuple[UserName, ...], Meta(max_length=GROUP_MAX)] | None = None
 
@@ -193,7 +193,7 @@ _DECODERS: dict[Function, msgspec.json.Decoder[list[Any]]] = {
 _raw_records = msgspec.json.Decoder(list[msgspec.Raw])
 _encoder = msgspec.json.Encoder()
 
-# For peers that know only ``result`` (PROTOCOL.md section 17).
+# For older peers, which use only ``result`` (PROTOCOL.md section 17).
 RESULT_OF = {Answer.RECV: 1, Answer.REJ: 1, Answer.VOID: 1, Answer.SETTLED: 1, Answer.NOT: 0}
 ANSWER_OF: dict[int | None, Answer] = {1: Answer.RECV, 0: Answer.NOT}
 

@@ -26,7 +26,7 @@ def offer() -> list[int]:
 def agree(theirs: Any) -> int:
     """Return the highest common version with a peer. Raises NoCommonVersion.
 
-    ``theirs``: the offer of the peer; anything but a pair of numbers means version 1 only.
+    ``theirs``: the offer of the peer; any value other than a pair of numbers means version 1 only.
     """
     lowest, highest = 1, 1
     if isinstance(theirs, list | tuple) and len(theirs) == 2 and all(type(number) is int for number in theirs):

@@ -122,7 +122,7 @@ class AmqpConnection(Lifecycle):
             elif kind == FRAME_HEARTBEAT:
                 if number or stop > start:
                     raise FrameError("a heartbeat must be empty and on channel 0")
-            # In the following kinds, ``start`` is no position (``FrameReader.frames``).
+            # For the following kinds, ``start`` is not a position (``FrameReader.frames``).
             elif kind == OVERSIZE:
                 self._refuse_oversize(start)
             else:
@@ -253,7 +253,7 @@ class AmqpConnection(Lifecycle):
         self._events.append(FlowChanged(channel.number, method.active))
 
     def _on_channel_closed(self, channel: Channel, method: ChannelClose) -> None:
-        """Close the channel. The peer ignores all but close-ok, so a body being sent ends here."""
+        """Close the channel. The peer ignores everything except close-ok, so the rest of a body is not sent."""
         self._put_now([self._method_frame(channel.number, ChannelCloseOk())])
         self._events.append(ChannelClosed(channel.number, True, _reason(method, ChannelException)))
 

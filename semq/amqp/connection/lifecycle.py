@@ -67,7 +67,7 @@ class Lifecycle(CommandSender):
 
     @property
     def next_deadline(self) -> float | None:
-        """Time at which ``tick`` is due, None for never. If events wait to be reported, the time of the last call."""
+        """Time at which ``tick`` is due; None for never. While events wait to be reported, ``tick`` is due at once."""
         if self._events:
             return self._now
         if self.is_closed:

@@ -1,6 +1,6 @@
 """The sending half of a connection: queued output, and the commands that put methods and contents into it.
 
-Commands that are forbidden now raise ``LocalMisuse``, with nothing sent. Source: AMQP 0-9-1, 4.2.
+A command that is forbidden in the present state raises ``LocalMisuse`` and sends nothing. Source: AMQP 0-9-1, 4.2.
 """
 
 from collections.abc import Sequence
@@ -96,7 +96,7 @@ class CommandSender:
     # Methods
 
     def send(self, channel: int, method: Method) -> None:
-        """Send a method without content, but none that opens, closes or negotiates."""
+        """Send a method without content. Refuse methods that open, close or negotiate."""
         row = method.row
         if self.role not in row.senders:
             raise LocalMisuse(f"{row.name} cannot be sent by this side")
