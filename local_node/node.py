@@ -72,7 +72,7 @@ from semq.service.operations.trust import TrustOperations
 from semq.store.unit import Recovered
 from semq.store.views import submissions
 from semq.store.views.messages import certificates, waiting_for
-from semq.umx_t.address import Address
+from semq.umx_t.address import Address, parse_address
 from semq.umx_t.agreement import agreed_text
 
 log = structlog.get_logger("semq.local")
@@ -433,7 +433,13 @@ class LocalNode(Node[LocalEngine]):
             away_rows=engine.sender.away_since,
             inquiry_counts=engine.sender.inquiry_counts,
             blocked_rows={order.blocked for order in engine.handover.orders.values() if order.blocked},
+            outage=self._outage,
         )
+
+    def _outage(self, node: str) -> Mapping[str, Any]:
+        if self.settings.has_no_hub and self.direct is not None:
+            return self.direct.outage(parse_address(node))
+        return self.uplink.outage
 
     def engine_violations(self) -> list[dict[str, str | int]]:
         return self.engine.core.misconduct.seen(self.engine.core.now_ms() - SHOWN_MS)

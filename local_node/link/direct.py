@@ -29,6 +29,7 @@ from semq.service.credentials.identity import certificate_of, must_be
 from semq.service.credentials.keyring import split
 from semq.service.links.rights import UMX, link_permissions
 from semq.service.links.sessions import Links
+from semq.service.monitoring.health import NOT_DIALLED
 from semq.transport.dialer import PRODUCT, DialConfig
 from semq.transport.peer import PeerInfo
 from semq.umx_t.address import Address, NodeType
@@ -205,6 +206,12 @@ class DirectLinks:
 
         return check
 
+    def outage(self, partner: Address) -> dict[str, Any]:
+        """Return the state of the link with a partner while it is down."""
+        uplink, state = self.uplinks.get(partner), self.status({}).get(str(partner), {})
+        outage = uplink.outage if uplink is not None else {"down_since": None, "next_attempt_at": None}
+        return {**outage, "error": state.get("last_error") or NOT_DIALLED}
+
     def status(self, sent: Mapping[Address, int]) -> dict[str, dict[str, Any]]:
         """Return the state of each partner's link. ``sent``: number of documents sent directly, by partner."""
         states: dict[str, dict[str, Any]] = {}
@@ -213,7 +220,8 @@ class DirectLinks:
             uplink, session = self.uplinks.get(partner), self._links.links.get(str(partner))
             is_dialled = uplink is not None and uplink.link is not None
             is_up = is_dialled or session is not None
-            errors = [uplink.last_error if uplink is not None else "", "" if is_up else self._refusals.get(str(partner))]
+            refusal = "" if is_up else self._refusals.get(str(partner), "")
+            errors = [uplink.last_error if uplink is not None else "", refusal]
             states[str(partner)] = {
                 "link": "up" if is_up else "down",
                 "dialled_by": "this node" if is_dialled else "partner" if session is not None else "",

@@ -9,6 +9,7 @@ import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -161,7 +162,9 @@ class Uplink:
         self._client: ClientLink | None = None
         self.link: DialledLink | None = None
         self.last_error = ""
-        self._peer_reason = ""  #: for which the peer ended the last session; later dials may fail for less exact reasons
+        self._down_since = clock.wall()
+        self._next_attempt: datetime | None = None  #: None while a session lasts or is being opened
+        self._peer_reason = ""  #: why the peer ended the last session; later dials fail for less exact reasons
         self._received: list[Frame] = []
         self._presence: deque[Packet] = deque()
         self.intake: Intake[str, Delivered] = Intake(
@@ -194,6 +197,16 @@ class Uplink:
         return replace(
             self._addresses.current, virtual_host=virtual_host, limits=ConnectionLimits(heartbeat=HEARTBEAT_S)
         )
+
+    @property
+    def outage(self) -> dict[str, Any]:
+        """The state of the link while it is down; times in milliseconds."""
+        next_attempt = int(self._next_attempt.timestamp() * 1000) if self._next_attempt is not None else None
+        return {
+            "down_since": int(self._down_since.timestamp() * 1000),
+            "next_attempt_at": next_attempt,
+            "error": self.last_error,
+        }
 
     @property
     def peer_info(self) -> PeerInfo | None:
@@ -232,7 +245,9 @@ class Uplink:
                 pause_s = retry.backoff(
                     max(rounds, 1), settings.reconnect_s_min, settings.reconnect_s_max, self._clock.random()
                 )
+                self._next_attempt = self._clock.wall() + timedelta(seconds=pause_s)
                 await asyncio.sleep(pause_s)
+                self._next_attempt = None
 
     async def _session(self) -> None:
         config = replace(self._addresses.current, client_properties=self._properties())
@@ -312,6 +327,7 @@ class Uplink:
             self.datagram_intake.forget()
             self._presence.clear()
             link.end()
+            self._down_since = self._clock.wall()
             self._engine().link_down(link)
 
     def _send_waiting(self) -> None:

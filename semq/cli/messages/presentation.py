@@ -149,8 +149,10 @@ def member_row(member: Mapping[str, Any]) -> tuple[object, ...]:
     return name_of(member), node_name(member.get("target", "")), status_of(member), reason
 
 
-def stuck_lines(stuck: Mapping[str, Any] | None, message: Mapping[str, Any]) -> Iterator[str]:
-    """Yield cause and next step of a stuck message; for ``stuck`` None, why it is not stuck."""
+def stuck_lines(
+    stuck: Mapping[str, Any] | None, message: Mapping[str, Any], waits: Mapping[str, Any] | None = None
+) -> Iterator[str]:
+    """Yield cause and next step of a stuck message; else what it ``waits`` for, or why it is not stuck."""
     if stuck:
         yield f"{stuck['cause']}: {stuck['meaning']}"
         yield f"what to do: {stuck['next_step']}"
@@ -163,8 +165,18 @@ def stuck_lines(stuck: Mapping[str, Any] | None, message: Mapping[str, Any]) -> 
     elif message.get("cleaned"):
         yield "It is not stuck: this node has only ledger lines about it, and will learn no more about it."
         yield "`semq msg trace` shows the lines of the hub and the other end."
+    elif waits:
+        yield f"It waits: {waits['meaning']}."
+        yield f"It counts as stuck from {moment(waits['stuck_at'])} on."
     else:
         yield "It is not stuck."
+
+
+def outage_line(link: Mapping[str, Any]) -> str:
+    """Return the state of a link that is down."""
+    times = ((" since", link.get("down_since")), (", next attempt at", link.get("next_attempt_at")))
+    shown = "".join(f"{words} {moment(time)}" for words, time in times if time)
+    return f"The link is down{shown}: {as_text(link.get('error'), 'error')}"
 
 
 def trace_line(line: Mapping[str, Any]) -> str:

@@ -6,7 +6,15 @@ from typing import Annotated, Any
 import typer
 
 from semq.cli.messages.message import Id
-from semq.cli.messages.presentation import document_name, facts_of, name_of, print_rows, stuck_lines, trace_line
+from semq.cli.messages.presentation import (
+    document_name,
+    facts_of,
+    name_of,
+    outage_line,
+    print_rows,
+    stuck_lines,
+    trace_line,
+)
 from semq.cli.output.values import brief_time
 from semq.cli.session import RowsOption, Session, on_node
 
@@ -47,7 +55,9 @@ async def explain(session: Session, id: Id) -> None:
         return
     session.out.facts(facts_of(answer["message"]))
     session.out.line("")
-    for line in stuck_lines(answer["stuck"], answer["message"]):
+    for line in stuck_lines(answer["stuck"], answer["message"], answer.get("waits")):
         session.out.line(line)
+    if answer.get("link"):
+        session.out.line(outage_line(answer["link"]))
     for line in answer["last_events"]:
         session.out.line(trace_line(line))

@@ -4,7 +4,7 @@ A message is stuck if it is overdue (it has not ended in the time that the opera
 a person.
 """
 
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -157,6 +157,8 @@ class Surroundings:
     away_rows: Collection[int] = ()  #: rows of tb_0031 whose custodian has not answered
     inquiry_counts: Mapping[int, int] | None = None  #: by row of tb_0031: inquiries sent since the last answer
     blocked_rows: Collection[int] = ()  #: rows of tb_0030 that wait for a predecessor
+    #: the state of the link on which documents for a node would leave, while it is down
+    outage: Callable[[str], Mapping[str, Any]] | None = None
 
     def reaches(self, node: str) -> bool:
         return self.link_up or node in self.direct_nodes
@@ -172,6 +174,12 @@ Facts = Mapping[str, Any]  # a row as ``semq.store.views.messages`` shows it
 def stuck_cause(row: Facts, around: Surroundings) -> StuckCause | None:
     """Return the cause if a row of tb_0031 or tb_0030 is stuck; otherwise None."""
     return _why_inbound(row, around) if row["side"] == "inbound" else _why_outbound(row, around)
+
+
+def outage_of(cause: StuckCause | None, row: Facts, around: Surroundings) -> Mapping[str, Any] | None:
+    """Return the state of the link for which a row waits; None if it waits for something else."""
+    is_down = cause in (StuckCause.LINK_DOWN, StuckCause.DIRECT_LINK_DOWN)
+    return around.outage(target_node(row)) if is_down and around.outage is not None else None
 
 
 def is_overdue(row: Facts, around: Surroundings) -> bool:

@@ -82,9 +82,8 @@ def _links(status: Status) -> Iterable[Check]:
         is_up = hub["link"] == "up"
         yield Check("link", OK if is_up else FAILING, "" if is_up else str(hub["last_error"] or "not dialled yet"))
     if direct := status.get("direct"):
-        down = [
-            f"{partner}: {link['last_error'] or NOT_DIALLED}" for partner, link in direct.items() if link["link"] != "up"
-        ]
+        errors = {partner: link["last_error"] for partner, link in direct.items() if link["link"] != "up"}
+        down = [f"{partner}: {error or NOT_DIALLED}" for partner, error in errors.items()]
         yield Check("direct", WARNING if down else OK, "; ".join(down))
     if datagrams := status.get("datagrams"):
         yield _datagrams(datagrams["peers"])

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from semq.access_rights import AccessRole
 from semq.engine.errors import PayloadGone
-from semq.engine.people.stuck import Surroundings, is_overdue, stuck_cause
+from semq.engine.people.stuck import StuckCause, Surroundings, is_overdue, outage_of, stuck_cause
 from semq.service.large_documents import LargeBodies, with_sizes
 from semq.service.message_names import find_group, find_one, newest_first, past_record
 from semq.service.operations.arguments import (
@@ -258,10 +258,27 @@ class MessageReading:
         return stuck[:limit]
 
     async def explain(self, arguments: ByName) -> dict[str, Any]:
-        """Explain one message: whether it is stuck, cause, next step, last events."""
+        """Explain one message: whether it is stuck, cause, next step, last events.
+
+        ``waits``: what a message waits for that is not stuck (yet). ``link``: the state of the link for which it waits.
+        """
         row = await self.show(arguments)
         events = submissions.events(row) if _waits(row) else await self._node.store.execute(messages.trace, row["lk0"])
-        return {"message": row, "stuck": row.pop("stuck", None), "last_events": events[-5:]}
+        stuck = row.pop("stuck", None)
+        answer = {"message": row, "stuck": stuck, "waits": None, "link": None, "last_events": events[-5:]}
+        return answer | self._wait(row, stuck) if "overdue" in row else answer
+
+    def _wait(self, row: Mapping[str, Any], stuck: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return ``waits`` and ``link`` of a message in a queue."""
+        around = self._node.surroundings()
+        if stuck is not None:
+            return {"link": outage_of(StuckCause[stuck["cause"]], row, around)}
+        cause = stuck_cause(row, replace(around, overdue_ms=0))  # as it will be once the message is overdue
+        if cause is None:
+            return {}
+        since = row["received_at"] if row["side"] == "inbound" else row["accepted_at"]
+        waits = {"cause": cause.name, "meaning": cause.meaning, "stuck_at": since + around.overdue_ms}
+        return {"waits": waits, "link": outage_of(cause, row, around)}
 
     async def _rows(self, name: str) -> list[dict[str, Any]]:
         rows = await self._node.store.execute(names.find_messages, name)

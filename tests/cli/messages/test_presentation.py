@@ -1,11 +1,14 @@
 """Messages as text for people, also if the answer of the node lacks fields."""
 
+import re
+
 from semq.cli.messages.presentation import (
     document_name,
     facts_of,
     list_row,
     member_row,
     name_of,
+    outage_line,
     status_of,
     stuck_lines,
     trace_line,
@@ -70,8 +73,20 @@ def test_lists_call_a_void_marker_by_its_name() -> None:
 def test_an_ended_message_is_described_with_outcome_and_time() -> None:
     [line] = stuck_lines(None, {"outcome": "DELIVERED", "ended_at": 1_000_000})
     assert line.startswith("It is not stuck: it ended DELIVERED (delivered) at 1970-01-01T")
+    waits = {"meaning": "its target is not online", "stuck_at": 61_000}
+    first, second = stuck_lines(None, {}, waits)
+    assert first == "It waits: its target is not online."
+    assert second.startswith("It counts as stuck from 1970-01-01T")
     cause, step = stuck_lines({"cause": "HELD", "meaning": "m", "next_step": "s"}, {})
     assert (cause, step) == ("HELD: m", "what to do: s")
+
+
+def test_the_line_about_a_link_that_is_down_says_since_when_and_when_it_is_dialled_again() -> None:
+    line = outage_line({"down_since": 1_000, "next_attempt_at": 9_000, "error": "SEMQ-1310 refused"})
+    assert re.fullmatch(
+        r"The link is down since 1970-01-01T\S+, next attempt at 1970-01-01T\S+: SEMQ-1310 refused", line
+    )
+    assert outage_line({"down_since": None, "error": "why"}) == "The link is down: why"
 
 
 def test_of_a_traceback_in_a_trace_only_the_first_line_is_shown() -> None:

@@ -10,4 +10,5 @@ def test_a_young_message_is_not_stuck_and_can_be_explained(network: Network) -> 
     assert lk0 not in [row["lk0"] for row in semq("stuck", "list", *at).data]
     result = semq("stuck", "explain", lk0, *at).data
     assert (result["message"]["lk0"], result["stuck"]) == (lk0, None)
-    assert "It is not stuck." in semq("stuck", "explain", lk0, "--node", network.sender.url).out
+    assert result["waits"]["stuck_at"] > result["message"]["accepted_at"]
+    assert "It waits: " in semq("stuck", "explain", lk0, "--node", network.sender.url).out

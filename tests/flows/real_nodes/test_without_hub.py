@@ -164,6 +164,9 @@ async def test_documents_for_a_partner_that_is_away_wait_with_a_cause_and_leave_
         return [(row["lk0"], row["stuck"]["cause"]) for row in stuck] == [(str(sent.lk0), "DIRECT_LINK_DOWN")]
 
     await until(is_stuck)
+    explained = await scene.clients[A].request("stuck.explain", {"id": str(sent.lk0)})
+    assert explained["link"]["down_since"]
+    assert explained["link"]["error"]
     status = await scene.status(A)
     assert (status["hub"], status["partners"]["1.88001"]["online"]) == (None, False)
     shown = await semq_aside("node", "status", "--config", str(scene.nodes[A].place.config))

@@ -42,3 +42,21 @@ async def test_overdue_messages_are_marked_and_have_not_failed(inprocess: InProc
     row = (await ask(client, "msg.show", {"id": lk0}))["result"]
     assert (row["overdue"], row["outcome"], row["stuck"]["cause"]) == (True, None, "LINK_DOWN")
     assert (await ask(client, "failed.list"))["result"] == []
+
+
+async def test_a_young_message_without_a_link_is_explained_by_the_link(inprocess: InProcess) -> None:
+    node = await inprocess.start_node(inprocess.settings("10008", LOCAL_CONFIG.format(name="10008", hub=1)))
+    client = await inprocess.client(node)
+    await until(lambda: bool(node.uplink.last_error))
+    lk0 = (await ask(client, "msg.submit", {"target": "56001"}))["result"]["lk0"]
+    explained = (await ask(client, "stuck.explain", {"id": lk0}))["result"]
+    assert (explained["stuck"], explained["waits"]["cause"]) == (None, "LINK_DOWN")
+    accepted_at = explained["message"]["accepted_at"]
+    assert explained["waits"]["stuck_at"] == accepted_at + 1000 * node.settings.protocol.overdue_s
+    assert explained["link"]["down_since"] <= accepted_at
+    assert "SEMQ-4910" in explained["link"]["error"]
+
+    async def pauses() -> bool:
+        return bool((await ask(client, "stuck.explain", {"id": lk0}))["result"]["link"]["next_attempt_at"])
+
+    await until(pauses)
