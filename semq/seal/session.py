@@ -10,8 +10,8 @@ counter; then the random part distinguishes the nonces.
 A session key is replaced long before AES-GCM requires it (NIST SP 800-38D: 2**32 uses).
 
 Three values are derived from a session key (HKDF-Expand, RFC 5869): a key for content, a key for digests, and the
-public session id. To find two keys with the same id takes about 2**64 attempts, so nobody can make an AES-GCM ciphertext
-that opens under two keys.
+public session id. To find two keys with the same id takes about 2**64 attempts, so nobody can make an AES-GCM
+ciphertext that opens under two keys.
 """
 
 import hmac

@@ -172,7 +172,10 @@ def end_session(connection: Connection, hash_: bytes) -> None:
 def store_first_link(
     connection: Connection, hash_: bytes, now: datetime, expires_at: datetime, *, always: bool
 ) -> bool:
-    """Replace all one-time links by a new one. If an account is enabled, return False instead, unless ``always``."""
+    """Replace all one-time links by a new one; return True.
+
+    If an account is enabled and ``always`` is false, change nothing and return False.
+    """
     with connection.begin():
         connection.execute(select(func.pg_advisory_xact_lock(FIRST_LINK_LOCK)))
         if has_enabled_account(connection) and not always:

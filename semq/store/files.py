@@ -20,8 +20,8 @@ def write_safely(path: Path, content: bytes, mode: int = 0o644) -> None:
 def write_blocks_safely(path: Path, blocks: Iterable[bytes], mode: int = 0o644) -> None:
     """Write blocks of content as ``write_safely`` does.
 
-    Only one thread at a time may write a file: until it is complete, the new content has one name, so that the next
-    write replaces what a crash has left.
+    Only one thread at a time may write a file: incomplete content always has the same temporary name, so that the next
+    write removes what a crash has left.
     """
     make_folder(path.parent, 0o700)
     new_path = path.with_name(f".{path.name}.new")

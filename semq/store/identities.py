@@ -35,7 +35,7 @@ class IssuedCertificate:
 class Revocation(NamedTuple):
     """The result of ``revoke``."""
 
-    serials: set[str]  #: serial numbers of all certificates that were meant
+    serials: set[str]  #: serial numbers of all certificates that ``which`` selects
     revoked: list[IssuedCertificate]  #: those that were not revoked before
 
 
@@ -102,9 +102,9 @@ def add_certificate(connection: Connection, issued: IssuedCertificate, presented
 
 
 def _hold_off_revocations(connection: Connection) -> None:
-    """Wait for the end of any ``revoke``, and let others wait for the end of this transaction.
+    """Wait for the end of any ``revoke``, and let later ones wait for the end of this transaction.
 
-    So a new certificate is refused because of a revocation, or is revoked by it, also at the same moment.
+    So a certificate that is added while a revocation runs is either refused or revoked with the others.
     """
     connection.execute(text("LOCK TABLE node_certificate IN ROW EXCLUSIVE MODE"))
 

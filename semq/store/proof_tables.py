@@ -13,8 +13,8 @@ semq_certificate = Table(
     col("pems", ARRAY(Text)),
     moment("seen_at", "now()"),
 )
-# Session keys of this node, wrapped for the node itself. It can wrap a key again for another certificate of the peer,
-# and reveal the salt of a digest.
+# Session keys of this node, wrapped for the node itself, so that the node can wrap a key again for another certificate
+# of the peer, and reveal the salt of a digest.
 semq_session_key = Table(
     "semq_session_key",
     metadata,

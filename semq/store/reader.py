@@ -46,7 +46,7 @@ def is_unavailable(error: Exception) -> bool:
 
 
 def unavailable(error: Exception) -> StoreUnavailable:
-    """Return the error of the store for a query that failed so, in the words of the driver."""
+    """Return the error of the store for an error that ``is_unavailable`` accepts, with the text of the driver."""
     cause = getattr(error, "orig", None) or error  # SQLAlchemy adds the statement and a link
     return StoreUnavailable(fault=str(cause).strip())
 
@@ -54,7 +54,7 @@ def unavailable(error: Exception) -> StoreUnavailable:
 def connection_parameters(url: str, name: str, *options: str) -> dict[str, Any]:
     """Return the parameters of a connection for psycopg: those of ``url``, KEEPALIVE and the name of the session.
 
-    ``options``: settings as ``-c NAME=VALUE``, besides those of the URL, else of the environment variable PGOPTIONS.
+    ``options``: settings as ``-c NAME=VALUE``, in addition to those of the URL or, if it has none, of PGOPTIONS.
     """
     given = conninfo_to_dict(url)
     first = str(given.get("options") or os.environ.get("PGOPTIONS", ""))

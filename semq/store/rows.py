@@ -224,7 +224,7 @@ class Submitted:
     headers: dict[str, Any]  #: from the application; for a document in pieces, its ``size`` and number of ``pieces``
     content_encoding: str = ""
     priority: int = 0
-    size: int = 0  #: of the submitted payload; above the limit of the query, ``payload`` is empty
+    size: int = 0  #: bytes of the submitted payload; above the limit of the query, ``payload`` is empty
     lk0: str = ""  #: LK0 under which it was refused or scheduled; empty: neither
     wait_code: str | None = None  #: why it waits, if noted
     wait_text: str | None = None
@@ -262,7 +262,7 @@ class KeptKey:
 
     id: bytes
     peer: str
-    key_id: str  #: of the node's own key
+    key_id: str  #: id of the node's own key
     alg: str
     text: str  #: the wrapped session key
 
@@ -279,7 +279,7 @@ class KeptReceipts:
 
 @dataclass(slots=True, frozen=True)
 class Certificates:
-    """A row of semq_certificate: the certificates of a node learned last, in PEM."""
+    """A row of semq_certificate: the newest known certificates of a node, in PEM."""
 
     node: str
     pems: tuple[str, ...]

@@ -281,7 +281,7 @@ class Unit:
     deleted_pending: set[int]  #: brefs
     new_submissions: dict[int, Submitted]  #: scheduled by this node
     due_submissions: set[int]  #: numbers of scheduled rows to be accepted now
-    taken_submissions: dict[int, LK0]  #: by number
+    taken_submissions: dict[int, LK0]  #: by number, the LK0 of the message that each became
     refused_submissions: dict[int, SubmissionRefusal]
     requeued_submissions: set[int]  #: numbers of refused rows to be tried again
     removed_submissions: set[int]  #: numbers
@@ -465,5 +465,5 @@ class Recovered:
 
 
 def first_id(boot: int) -> int:
-    """Return the first record id of an opening of the store; there are 2**40 - 1 before those of the next opening."""
+    """Return the first record id of an opening of the store, which has 2**40 - 1 ids."""
     return (boot << 40) + 1

@@ -40,8 +40,8 @@ MESSAGES = "SELECT * FROM broker_message WHERE queue_id = %s AND position = ANY(
 DELETED_QUEUES = """
     SELECT DISTINCT queue_id FROM broker_message m
     WHERE NOT EXISTS (SELECT FROM broker_queue q WHERE q.queue_id = m.queue_id)"""
-# Parameters: keys, the place after which each is searched, and twice the number of rows. Rows that were deleted before
-# these places are not searched: while another transaction is open, Postgres must keep them.
+# Parameters: keys; the place after which the rows of each key are searched; and, two times, the largest number of rows.
+# Without these places, each search would read the rows deleted earlier, which Postgres keeps for open transactions.
 DELETE_MESSAGES, DELETE_CHUNKS = (
     f"""DELETE FROM {table} WHERE ctid = ANY(ARRAY(
         SELECT r.ctid FROM unnest(%s::bigint[], %s::bigint[]) AS k (key, after) CROSS JOIN LATERAL
@@ -51,7 +51,7 @@ DELETE_MESSAGES, DELETE_CHUNKS = (
 )
 # Without it, Postgres may read all rows of a key, in order to sort them.
 IN_ORDER_OF_INDEX = "SET LOCAL enable_sort = off"
-# Rows deleted, and keys searched, in one transaction, so that it is short
+# Limits of one transaction, which must be short: rows to delete, and keys to search
 MESSAGES_AT_ONCE, CHUNKS_AT_ONCE, KEYS_AT_ONCE = 500, 100, 100
 REMOVE_END_NOTE = "UPDATE semq_meta SET broker_ended = false WHERE broker_ended"
 # The content header has the body size after class and weight (AMQP 0-9-1, 4.2.6.1).
@@ -82,8 +82,9 @@ class WriterPort(Protocol):
     async def execute_as_owner(
         self, lease_: Lease, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Call ``query`` likewise, in a transaction during which no other process can take the store over. Raises
-        StoreFenced, and StoreUnavailable after another opening of the store than that of ``lease_``.
+        """Call ``query`` as ``execute`` does, in a transaction during which no other process can take the store over.
+
+        Raises StoreFenced after a takeover; StoreUnavailable if the store was closed or opened again since ``lease_``.
         """
 
 
@@ -136,7 +137,7 @@ class PostgresMessageStore:
         task.add_done_callback(self._reading.discard)
 
     async def load(self) -> StoredState:
-        lease = self._store.current_lease  # what is read under this lease is changed under no other
+        lease = self._store.current_lease  # the rows read from here on are changed only if this lease is still in force
         queues, bodies = await self._store.execute(find_unneeded)
         await self._delete(lease, DELETE_MESSAGES, queues, MESSAGES_AT_ONCE)
         await self._delete(lease, DELETE_CHUNKS, bodies, CHUNKS_AT_ONCE)
@@ -222,8 +223,9 @@ def find_unneeded(connection: Connection) -> tuple[list[int], list[int]]:
 def delete_some(
     connection: Connection, statement: str, keys: list[int], after: int, most: int
 ) -> list[tuple[int, int]]:
-    """Delete up to ``most`` rows with these keys, of the first key only those behind place ``after``. Return the keys
-    and places of the deleted rows.
+    """Delete up to ``most`` rows with these keys; return the keys and places of the deleted rows.
+
+    Of the first key, only rows behind place ``after`` are deleted.
     """
     driver = _driver(connection)
     driver.execute(IN_ORDER_OF_INDEX)
@@ -232,15 +234,16 @@ def delete_some(
 
 
 def begin(connection: Connection, marks: dict[int, int]) -> None:
-    """Remove the note of an orderly end, and add the marks that only its absence showed."""
+    """Remove the note of an orderly end, and store the marks that ``load`` has added because the note was missing."""
     driver = _driver(connection)
     psycopg.RawCursor(driver).executemany(BROKER["mark_handed_out"].encode(), marks.items())
     driver.execute(REMOVE_END_NOTE)
 
 
 def load(connection: Connection) -> tuple[StoredState, dict[int, int]]:
-    """Return the stored state, and those of its marks that are not stored: after a crash, every message may have been
-    delivered.
+    """Return the stored state, and the marks in it that are not stored yet.
+
+    These are added after a crash, because every message may have been delivered.
     """
     body, meta = tables.broker_body, tables.semq_meta.c
     with connection.begin():

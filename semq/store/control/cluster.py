@@ -149,7 +149,7 @@ def add_homes(connection: Connection, drawn: Mapping[str, StoreName], retired: C
 
 
 def move_homes(connection: Connection, moved: Mapping[str, StoreName]) -> None:
-    """Set the homes of nodes."""
+    """Set the homes of nodes, also of nodes that have other homes."""
     with connection.begin():
         for rows in _pages(moved):
             new = insert(node_home)
@@ -183,7 +183,7 @@ def _pages(homes_of: Mapping[str, StoreName]) -> Iterator[list[dict[str, Any]]]:
 def note_sign_of_life(connection: Connection, facts: Mapping[str, Any], store_uuid: UUID, state: StoreState) -> None:
     """Record that an instance runs, and the state of its store. Delete instances that ended more than KEPT_S ago.
 
-    A store that the control database no longer knows, because it was restored from a backup, is added again.
+    If the control database was restored from a backup that lacks the store, the store is added again.
     ``facts``: life, semq_id, semq_db_id, host and endpoint of the instance.
     """
     until = func.now() + text(f"interval '{VALID_S} seconds'")

@@ -2,7 +2,7 @@
 TCP port.
 
 A process belongs to a data directory if the program is ``postgres`` and has that directory as an argument (postmaster)
-or as working directory (children). So a process of another program is never ended, even if it has a recorded number.
+or as working directory (children). So a process of another program is never ended, even if it has the recorded number.
 """
 
 import os

@@ -69,8 +69,8 @@ class EmbeddedPostgres:
     def start(self) -> str:
         """Start the server, unless it runs already; return the URL once it answers.
 
-        Blocks up to ``start_timeout_s``, for instance while a killed server recovers. The first start runs initdb
-        before, up to INITDB_S_MAX.
+        Blocks up to ``start_timeout_s``, for instance while a killed server recovers. The first start also runs initdb,
+        which may take INITDB_S_MAX seconds more.
 
         Raises DataDirBusy, NoPostgres, DataVersionMismatch, RootRefused, DataDirForeign, ServerFailed.
         """
@@ -164,7 +164,7 @@ class EmbeddedPostgres:
         port = free_port(self._port())
         self._port_file.write_text(f"{port}\n")
         run.mkdir(mode=0o700, exist_ok=True)
-        # ``give_tree`` leaves the content of a folder that has the owner already, but data or run may be newer.
+        # ``give_tree`` skips a folder that belongs to the owner, with its content; but data and run may be newer.
         identity.give_tree(self.home)
         for path in (self.data, run):
             identity.give_tree(path)

@@ -143,8 +143,8 @@ def verify(
 ) -> Verified:
     """Compare the lines of these days with their links, in one snapshot. Raises LedgerChanged.
 
-    ``head``: the end of the chain that the running node knows; the chain must not end before it. ``known``: the number
-    of a line of these days, and the hash after it that an earlier check has printed.
+    ``head``: the end of the chain in the memory of the running node; the chain must not end before it. ``known``: the
+    number of a line of these days, and the hash of the chain after that line, as an earlier check printed it.
     """
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")

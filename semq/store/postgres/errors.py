@@ -18,7 +18,7 @@ class StoreFenced(StoreUnavailable):
 
 
 class StoreWentBack(StoreFenced):
-    """The store is older than this process; its queues in memory are out of date."""
+    """The store is older than this process; the queues in the memory of this process are out of date."""
 
     remedy = "Start the node again; commits are missing: see *Backup and restore* in OPERATIONS.md."
 

@@ -115,10 +115,10 @@ class Keep:
 
 
 async def tidy(url: str, today: date, keep: Keep = Keep()) -> Mapping[str, int]:
-    """Delete expired rows, and make the partitions of the coming days; return the numbers of deleted rows by kind, and
-    as ``ledger_days`` that of dropped partitions.
+    """Delete expired rows, and make the partitions of the coming days; return the numbers of deleted rows by kind.
 
-    ``today`` is the date in UTC. Raises psycopg.Error, also if a lock was not free in time.
+    The entry ``ledger_days`` is the number of dropped partitions. ``today`` is the date in UTC. Raises psycopg.Error,
+    also if a lock was not free in time.
     """
     values = {
         "batch": BATCH,

@@ -32,8 +32,8 @@ TAKE = f"""
     RETURNING epoch"""
 # A suspended or unreachable process keeps the locks of an open transaction. So if the lease is free, a session that has
 # a lock on it is ended when it has waited RENEW_S for its process; sessions that only read the lease have
-# AccessShareLock. A session of the owner that has only read yet is known by its name, and by locks on tables of this
-# schema.
+# AccessShareLock. A session of the owner that has only read so far is recognised by its name, and by locks on tables of
+# this schema.
 END_SUSPENDED = f"""
     SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
     WHERE NOT EXISTS (SELECT FROM store_lease l WHERE NOT {IS_FREE})
@@ -69,14 +69,15 @@ async def take(connection: psycopg.AsyncConnection[Any], owner: Owner, *, former
     StoreForeign if it is the store of another node, and StoreUnavailable while a former session of this process holds
     the lock of the lease.
 
-    ``former_epoch``: epoch under which this process has last opened the store; None: it has not. If it has, and the
-    lease names another process, even one that has ended, StoreFenced is raised instead of LeaseHeld: that process has
-    taken the store over since, or, if the epoch is lower, owned it before, and the database went back (StoreWentBack).
-    The epoch alone would not do: an own takeover whose answer was lost has raised it, too.
+    ``former_epoch``: the epoch under which this process last opened the store; None if it has not opened it yet. With
+    an epoch, StoreFenced is raised instead of LeaseHeld if the lease names another process, even one that has ended:
+    that process has taken the store over since. If the epoch of the lease is lower than ``former_epoch``, the database
+    went back to an earlier state (StoreWentBack). A higher epoch alone does not show that another process took the
+    store over: this process may have done it itself, and lost the answer.
 
     Two processes need not wait until the lease has expired: the owner on a new connection, and a process that has the
-    lock of the recorded owner's place, because this owner has ended. Both wait up to RENEW_S for the row lock: a commit
-    may be under way.
+    lock of the recorded owner's place, which shows that this owner has ended. Both wait up to RENEW_S for the row lock,
+    because a commit may be under way.
     """
     facts = {
         "owner": str(owner), "process": owner.process, "place": owner.place, "nowhere": NOWHERE,

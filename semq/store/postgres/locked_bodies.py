@@ -1,9 +1,8 @@
 """Encryption of stored bodies (``Locking``): the writer encrypts and decrypts them, other readers decrypt them.
 
-With a master key, these payloads are encrypted, each bound to its row: those in tb_0031_body, tb_0030_body and
-tb_0031_piece, and those of scheduled documents. Envelopes, the queues of the broker and submissions by SQL are not
-encrypted. A body that was written before there was a master key stays as it is. Applications that receive by SQL get
-ciphertext.
+With a master key, the payloads in tb_0031_body, tb_0030_body and tb_0031_piece and those of scheduled documents are
+encrypted, each bound to its row. Envelopes, the queues of the broker and submissions by SQL are not encrypted. A body
+that was written before there was a master key stays as it is. Applications that receive by SQL get ciphertext.
 """
 
 import logging

@@ -47,7 +47,7 @@ class PlaceLock:
         self._held: IO[str] | None = None
 
     def take(self) -> str:
-        """Return the name of the place, whose lock this process then has; NOWHERE if that is impossible.
+        """Lock the place for this process, and return its name; NOWHERE if it cannot be locked.
 
         The name identifies the lock in the kernel: boot of the machine, file system, file.
         """

@@ -287,7 +287,7 @@ WRITE: dict[str, str] = {
         ON CONFLICT (store, inc) DO UPDATE
         SET floor = greatest(s.floor, excluded.floor), closed = coalesce(excluded.closed, s.closed),
             moved_at = now()""",
-    # For a proved document, which replaces an unproved one: that may be a forgery.
+    # A proved document replaces an unproved one, which may be a forgery.
     "delete_unproved": "DELETE FROM tb_0030_ledger WHERE stream = $1::bigint AND sid = $2::bigint AND NOT proved",
     "new_seen": """
         INSERT INTO tb_0030_seen (ident, store, status, reason_code, reason_text)

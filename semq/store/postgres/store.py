@@ -45,7 +45,7 @@ from semq.store.unit import Recovered, Unit
 from semq.store.work import Work
 
 GIVE_BACK_S = 5.0  # time limit for the return of the lease
-# Time without work after which a store rests again if it was opened again and has changed nothing, as for a poll.
+# Time without work after which a store rests again if it has changed nothing since the last rest, as after a poll.
 POLLED_S = 2.0
 # Channels of NOTIFY. Without a notification, the node finds the change at its next poll.
 CHANNELS = ("semq_submit", "semq_done", REVOKED, DEFINED)
@@ -127,7 +127,7 @@ class PostgresStore:
 
     @property
     def waiting(self) -> int:
-        """The number of pieces of work that wait for a unit, without those that wait for their bodies."""
+        """The number of pieces of work that wait for a unit, without those whose bodies are still being stored."""
         deferred = len(self._deferred) if self._deferred is not None else 0
         return deferred if self._writer is None else self._writer.waiting
 
@@ -137,9 +137,9 @@ class PostgresStore:
         """Open the store under a new incarnation, and return its state.
 
         Raises NotDurable, ServerTooOld, SchemaTooOld, SchemaTooNew, StoreForeign and VaultLocked, which end the start
-        of the node; StoreFenced if another process has taken the store over since it was open here, or if the database
-        went back to a former owner, so that what this process has in memory is out of date. After StoreUnavailable and
-        LeaseHeld, the caller tries again.
+        of the node. Raises StoreFenced if another process has taken the store over since it was open here, or if the
+        database went back to a former owner (StoreWentBack): the state in the memory of this process is out of date.
+        After StoreUnavailable and LeaseHeld, the caller tries again.
         """
         self._close()
         self._lease = None
@@ -205,9 +205,9 @@ class PostgresStore:
     ) -> T:
         """Do what ``execute`` does, in one transaction in which no other process can take the store over.
 
-        ``lease_``: ``current_lease`` before the caller read what the change depends on. The query must be short: until
-        it ends, the lease cannot be renewed. Raises StoreUnavailable, also if the store has been closed or opened again
-        since, and StoreFenced if another process owns it.
+        ``lease_``: ``current_lease``, taken before the caller read the data on which the change depends. The query must
+        be short: until it ends, the lease cannot be renewed. Raises StoreUnavailable, also if the store has been closed
+        or opened again since, and StoreFenced if another process owns it.
         """
         if self.current_lease is not lease_:
             raise StoreUnavailable("This process has reopened the store meanwhile.")
@@ -272,8 +272,8 @@ class PostgresStore:
         if ends_before(head, former):
             self.note_missing_commits(f"this process has written {former}")
         self._numbers = count(recovered.first_id)
-        # Not for encrypted bodies, which are bound to the keys of their rows, and not for a store that rests, because
-        # this needs a second connection.
+        # Bodies are not stored ahead if they are encrypted, because they are then bound to the keys of their rows, nor
+        # in a store that rests, because this needs a second connection.
         if self.locking.vault is None and self._rest.after_s is None:
             self._ahead = BodiesAhead(partial(self._connect, "semq-bodies"), recovered.first_id, self._post_stored)
         await self._begin_writing(connection)

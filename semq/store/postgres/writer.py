@@ -59,7 +59,7 @@ ROWS_MAX = 2000  # new bodies and operations of the broker
 BYTES_MAX = 16 * 1024 * 1024  # of new bodies
 WORKS_MAX = 1000  # pieces of work
 KEYS_MAX = 4000  # keys in the needs of the work
-TURN_S = 0.01  # time after which deciding and notifying let other tasks run
+TURN_S = 0.01  # time of deciding or notifying after which other tasks run
 # With this number of new rows, or a body of this size, a unit is written by COPY, which costs further round trips.
 COPY_FROM = 10
 BULKY = 256 * 1024  # bytes
@@ -133,8 +133,10 @@ class Writer:
         return len(self._queue)
 
     def post(self, work: Work, *, later: bool = False) -> None:
-        """Queue work in order; if ``later``, it may wait LATER_S for more work. After a loss or a stop it fails, in the
-        loop's next turn."""
+        """Queue work in order; if ``later``, it may wait LATER_S for more work.
+
+        After a loss or a stop, the work fails in the loop's next turn.
+        """
         if self._fault is not None or self._stopping:
             error = self._fault or StoreUnavailable("The store is being closed.")
             asyncio.get_running_loop().call_soon(_notify_failed, work, error)
@@ -164,7 +166,7 @@ class Writer:
         return not (self._queue or self._under_way or self._in_transaction or self._fault or self._stopping)
 
     async def rest(self, lease_s: float) -> bool:
-        """Stop, and renew the lease for ``lease_s`` seconds; return whether this succeeded."""
+        """Stop, and renew the lease for ``lease_s`` seconds, at least VALID_S; return whether this succeeded."""
         await self.stop()
         if self._fault is not None:
             return False

@@ -283,7 +283,7 @@ def _ms(moment: Any) -> int | None:
     return None if moment is None else round(moment.timestamp() * 1000)
 
 
-# Columns that are no facts, or are facts under another name.
+# Columns that are not facts, or are facts under another name.
 LEFT_OUT = frozenset({"inc", "dest", "dest_user", "target_user", "store", "src_object_id", "object_id", "bref"})
 
 

@@ -1,7 +1,7 @@
 """Pages of messages by any filter, at a limited cost.
 
 A filter by a column without an index may match only a few of millions of rows. So a page compares at most
-``COMPARED_MAX`` rows of each queue, and says where the next page begins.
+``COMPARED_MAX`` rows of each queue, and contains the place where the next page begins.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

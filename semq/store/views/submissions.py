@@ -142,7 +142,7 @@ def list_submissions(
     if key_:
         conditions.append(key_column.startswith(key_, autoescape=True))
     if code:
-        conditions.append((C.reason_code if refused else code_column) == code)  # the former has an index
+        conditions.append((C.reason_code if refused else code_column) == code)  # reason_code has an index
     if since_ms is not None:
         conditions.append(C.submitted_at >= func.to_timestamp(since_ms / 1000))
     if before_ms is not None:

@@ -1,9 +1,9 @@
 """The columns of tb_0031 and tb_0030 with the fields of their rows, and the functions that are made from these lists.
 
 Each line of a list has columns in the order of the schema, their field, the values of the columns, the value of the
-field and, for columns that ``change_outbound`` changes, their packed values. A dot stands for the field or the column itself, a dash for
-nothing. In the expressions, ``row`` is the row, the name of a column is the value read, and all other names come from
-``rows``. The functions are compiled at import, to be as fast as functions written by hand.
+field and, for columns that ``change_outbound`` changes, their packed values. A dot stands for the field or the column
+itself, a dash for nothing. In the expressions, ``row`` is the row, the name of a column is the value read, and all
+other names come from ``rows``. The functions are compiled at import, to be as fast as functions written by hand.
 """
 
 from collections.abc import Callable, Iterator, Mapping
