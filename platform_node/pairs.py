@@ -9,11 +9,14 @@ from itertools import product
 from typing import NamedTuple, Protocol
 
 from platform_node.definitions import Agreement, HubDefinitions
+from semq.foreign_text import shortened
 from semq.umx_t.address import Address, NodeType
-from semq.umx_t.agreement import ANY, Terms
+from semq.umx_t.agreement import ANY, Terms, matches
+from semq.umx_t.app_key import AppKey
 from semq.umx_t.records import Presence
 
 NAMED_MAX = 200  # pairs that would stop
+TYPES_MAX = 200  # characters of the types that a pair would lose
 COMPARED_MAX = 250_000  # pairs
 
 
@@ -73,6 +76,13 @@ class PartnerIndex:
             return bool(self.terms(source, target))
         limit = self._limits.get(source.id)
         return limit is None or target.id in limit
+
+    def types(self, source: Address, target: Address) -> tuple[str, ...]:
+        """Return the patterns of the types of documents that ``source`` may send."""
+        if not self.may_send(source, target):
+            return ()
+        terms = self.terms(source, target)
+        return (ANY,) if terms is None else tuple(pattern for each in terms for pattern in each.types)
 
     def partners(self, node: Address) -> Sequence[Address]:
         """Return the partners of an institution; the institution itself may be among them."""
@@ -138,7 +148,10 @@ class PartnerIndex:
 
 
 class StoppedPairs(NamedTuple):
-    """Pairs that would stop, as ``10008 -> 56001``. ``is_complete``: False at NAMED_MAX or COMPARED_MAX."""
+    """Pairs that would stop, as ``10008 -> 56001``, or would lose types, as ``10008 -> 56001 (order, trade/invoice)``.
+
+    ``is_complete``: False at NAMED_MAX or COMPARED_MAX.
+    """
 
     pairs: list[str]
     is_complete: bool
@@ -147,15 +160,30 @@ class StoppedPairs(NamedTuple):
 def stopped_pairs(
     accounts: Mapping[str, InstitutionTerms], before: HubDefinitions, after: HubDefinitions
 ) -> StoppedPairs:
-    """Return the pairs that ``before`` allows and ``after`` does not."""
+    """Return the pairs, or types of documents of pairs, that ``before`` allows and ``after`` does not."""
     old, new = PartnerIndex(accounts, before), PartnerIndex(accounts, after)
     pairs: list[str] = []
     for compared, (source, target) in enumerate(product(old.nodes, old.nodes)):
         if len(pairs) == NAMED_MAX or compared == COMPARED_MAX:
             return StoppedPairs(pairs, False)
-        if source != target and old.may_send(source, target) and not new.may_send(source, target):
-            pairs.append(f"{source.id} -> {target.id}")
+        if source == target:
+            continue
+        allowed = new.types(source, target)
+        if lost := [pattern for pattern in old.types(source, target) if not _includes(allowed, pattern)]:
+            lost_types = f" ({shortened(', '.join(lost), TYPES_MAX)})" if allowed else ""
+            pairs.append(f"{source.id} -> {target.id}{lost_types}")
     return StoppedPairs(pairs, True)
+
+
+def _includes(patterns: Sequence[str], pattern: str) -> bool:
+    """Return whether every type that matches a pattern matches one of ``patterns``.
+
+    A part of the pattern that may have any value is represented by ANY, which only ANY matches. A pattern of more than
+    three parts matches no type.
+    """
+    parts = pattern.split("/")
+    domain, type_, subtype = (ANY, *parts, ANY) if len(parts) == 1 else (*parts, ANY)[:3]
+    return len(parts) > 3 or any(matches(other, AppKey(domain, type_, subtype)) for other in patterns)
 
 
 def _address(node_id: str) -> Address:

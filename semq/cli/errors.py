@@ -96,10 +96,10 @@ class NothingSelected(BadInput):
 
 
 class PairsWouldStop(BadInput):
-    """The definitions would stop pairs of institutions that may send now; nothing was imported."""
+    """The definitions would stop pairs of institutions, or types of their documents; nothing was imported."""
 
     code = "SEMQ-2217"
-    remedy = "Add an agreement for each pair that must continue (`semq definitions diff FILE`), or give --yes."
+    remedy = "Add an agreement for each pair and type that must continue (`semq definitions diff FILE`), or give --yes."
 
 
 class NothingGranted(BadInput):

@@ -35,6 +35,13 @@ FIRST = '[[agreements]]\nfrom = ["1"]\nto = ["2"]\n'
         ('[nodes."4"]\n', "", ["1 -> 4", "3 -> 4", "4 -> 1", "4 -> 2", "4 -> 3"]),
         ('[nodes."4"]\n' + FIRST, FIRST, []),
         ("", "", []),
+        # Types of documents that a pair would lose
+        (FIRST, FIRST + 'types = ["order"]\n', ["1 -> 2 (*)"]),
+        (FIRST + 'types = ["order"]\n', FIRST + "bytes_max = 9\n", []),
+        (FIRST + 'types = ["order", "a/b/c", "pay"]\n', FIRST + 'types = ["a/b", "x/pay"]\n', ["1 -> 2 (order, pay)"]),
+        (FIRST + 'types = ["a/b"]\n', FIRST + 'types = ["a/b/", "a/b/c", "a/b/c/d"]\n', ["1 -> 2 (a/b)"]),
+        (FIRST + 'types = ["a", "a/b/c/d"]\n', FIRST + 'types = ["*/a", "a/b/c/d"]\n', []),
+        (FIRST + 'types = ["a/b/c", "x/*/y"]\n', FIRST + 'types = ["a/b"]\n' + FIRST + 'types = ["x/*"]\n', []),
     ],
 )
 def test_pairs_that_a_change_would_stop_are_listed(before: str, after: str, expected: list[str]) -> None:

@@ -50,7 +50,7 @@ async def import_(
         int | None, typer.Option("--expect", metavar="N", help="Import only if version N is in force.")
     ] = None,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Import although some pairs of institutions could no longer send.")
+        bool, typer.Option("--yes", help="Import although some pairs could no longer send, or not all types.")
     ] = False,
 ) -> None:
     """Put definitions in force at the hub and at all online nodes; offline nodes receive them when they connect.
@@ -71,19 +71,20 @@ async def import_(
 
 
 def _confirm(session: Session, compared: dict[str, Any]) -> None:
-    """Ask the user to confirm that pairs of institutions stop. Raises PairsWouldStop if nobody can be asked."""
+    """Ask the user to confirm that pairs stop, or lose types. Raises PairsWouldStop if nobody can be asked."""
     if session.out.as_json or not sys.stdin.isatty():
         raise PairsWouldStop(pairs=len(compared["stops"]), first=compared["stops"][0])
     typer.confirm("Import these definitions?", abort=True, err=True)
 
 
 def _pair_lines(compared: dict[str, Any]) -> list[str]:
-    """Return lines about the pairs of institutions that the definitions would stop."""
+    """Return lines about the pairs of institutions that the definitions would stop, or would take types from."""
     pairs = compared["stops"]
     if not pairs:
         return []
     at_least = "" if compared["stops_whole"] else "at least "
-    lines = [f"! {at_least}{counted(len(pairs), 'pair')} of institutions could no longer send:"]
+    types = ", or not the types in brackets" if any(pair.endswith(")") for pair in pairs) else ""
+    lines = [f"! {at_least}{counted(len(pairs), 'pair')} of institutions could no longer send{types}:"]
     lines += [f"!   {pair}" for pair in pairs[:PAIRS_MAX]]
     return lines + ([f"!   and {len(pairs) - PAIRS_MAX} more"] if len(pairs) > PAIRS_MAX else [])
 

@@ -74,6 +74,13 @@ def test_an_import_that_stops_pairs_needs_yes(network: Network, tmp_path: Path) 
         done = semq("definitions", "import", str(file), "--yes", *at_hub)
         assert done.status == 0
         assert "!   56001 -> 10008" in done.err
+        file.write_text(file.read_text() + 'types = ["order"]\n')
+        refused = semq("definitions", "import", str(file), *at_hub)
+        refused_lines = refused.err.splitlines()
+        assert refused_lines[:-1] == [
+            "! 1 pair of institutions could no longer send, or not the types in brackets:", "!   10008 -> 56001 (*)",
+        ]  # fmt: skip
+        assert "semq: SEMQ-2217 " in refused_lines[-1]
     finally:
         file.write_text(before["document"])
         assert semq("definitions", "import", str(file), *at_hub).status == 0
