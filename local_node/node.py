@@ -403,9 +403,10 @@ class LocalNode(Node[LocalEngine]):
         base["sql_submissions"] = await self.store.execute(submissions.counts)
         waiting, quota = self.engine.rows.unsettled, self.settings.protocol.quota_rows_per_partner
         direct = set(map(str, self.engine.uplink.partners))
+        is_told = self.settings.has_no_hub or link is not None  # without its link, who is online is not known
         base["partners"] = {
             node: {
-                "online": node in direct or self.engine.partners.online.get(node, False),
+                "online": node in direct or (self.engine.partners.online.get(node, False) if is_told else None),
                 "allowed": allowed,
                 "waiting": waiting.get(node, 0),
                 "quota_reached": waiting.get(node, 0) >= quota,

@@ -71,7 +71,6 @@ semq.cli.messages.failed               cli/messages/test_worker.py
 semq.cli.options.selection             cli/messages/test_worker.py
 semq.cli.hub.held_copies               platform_node/operations/test_held.py
 semq.cli.ledger.reconciliation         cli/test_groups.py
-semq.cli.node.status                   cli/test_main.py
 semq.clock                             simulation/test_campaign.py
 semq.config.defaults                   test_config.py
 semq.config.file                       test_config.py

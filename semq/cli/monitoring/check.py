@@ -111,6 +111,9 @@ async def _partner(session: Session, name: str) -> Reading:
         online = {row["node"]: row["online"] for row in await session.ask("nodes.list")}
     if address not in online:
         raise BadInput("The node has no such partner. Name one: semq check partner NAME.", partner=name)
+    if online[address] is None:
+        error = SemqError("It is not known whether the partner is online: this node has no link to the hub.")
+        raise error.with_remedy("`semq node status` shows the error of the link.")
     return Reading(0, "online") if online[address] else Reading(1, "offline")
 
 

@@ -169,7 +169,7 @@ SECTIONS = (
 def _partner_cells(name: str, facts: Mapping[str, Any]) -> tuple[object, ...]:
     return (
         node_name(name),
-        bool(facts.get("online")),
+        "unknown" if facts.get("online", False) is None else bool(facts.get("online")),
         facts.get("waiting"),
         "REACHED" if facts.get("quota_reached") else "",
         bool(facts.get("allowed")),

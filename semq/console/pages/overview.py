@@ -74,7 +74,7 @@ def offline_partners(
     partners = status.get("partners") or {}
     for node, count in sorted(waiting.items(), key=itemgetter(1), reverse=True):
         partner = partners.get(node)
-        if count and partner is not None and not partner["online"] and node not in shown:
+        if count and partner is not None and partner["online"] is False and node not in shown:
             yield {"node": node, "waiting": count}
 
 

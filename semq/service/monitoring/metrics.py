@@ -22,6 +22,7 @@ Sample = tuple[Mapping[str, str], float]
 SUMS = frozenset(
     "connections_accepted connections_refused handshakes_failed logins_refused published delivered alarms".split()
 )
+PRESENCE = {True: "online", False: "offline", None: "unknown"}  # ``online`` of a partner in ``node.status`` | label
 
 # Figures of datagrams: documents by result, and ignored datagrams by reason
 BEST_EFFORT = "sent received too_large not_open too_fast no_room".split()
@@ -113,12 +114,13 @@ def _own_days(figures: Figures) -> list[Sample]:
 def _partners(figures: Figures) -> list[Sample]:
     if "partners" not in figures.status:
         return []
-    online = sum(bool(facts["online"]) for facts in figures.status["partners"].values())
-    return [({"state": "online"}, online), ({"state": "offline"}, len(figures.status["partners"]) - online)]
+    states = Counter(PRESENCE[facts["online"]] for facts in figures.status["partners"].values())
+    return [({"state": state}, states[state]) for state in PRESENCE.values()]
 
 
 def _partner_online(figures: Figures) -> list[Sample]:
-    return [({"node": node}, float(facts["online"])) for node, facts in figures.status.get("partners", {}).items()]
+    partners = figures.status.get("partners", {})
+    return [({"node": node}, float(facts["online"])) for node, facts in partners.items() if facts["online"] is not None]
 
 
 def _companions(figures: Figures) -> list[Sample]:
@@ -255,7 +257,8 @@ METRICS = (
     Metric("semq_check", "gauge", "0 ok, 1 warning, 2 failing; by health check.", _verdicts),
     Metric("semq_link_up", "gauge", "1 if the link to the hub is up.", _link),
     Metric("semq_direct_links", "gauge", "Direct links with partners, by state.", _direct_links),
-    Metric("semq_partners", "gauge", "Partners by presence, as the hub reports it.", _partners),
+    Metric("semq_partners", "gauge", "Partners by presence, as the hub reports it (unknown: no link to the hub).",
+           _partners),
     Metric("semq_companion_up", "gauge", "1 if the program beside the node runs.", _companions),
     Metric("semq_companion_failing_sections", "gauge", "Folders or webhooks that fail now.", _failing_sections),
     Metric("semq_companion_events_total", "counter", "Requests of webhooks by outcome (acknowledged: answered 2xx; "
@@ -314,7 +317,8 @@ METRICS = (
         for name in ("connections", "channels", "queues", "messages_ready", "messages_unacked", "memory_bytes",
                      "store_pending_bytes")
     ),
-    Metric("semq_partner_online", "gauge", "1 if the partner is online, as the hub reports it.", _partner_online, True),
+    Metric("semq_partner_online", "gauge", "1 if the partner is online, as the hub reports it; absent if unknown.",
+           _partner_online, True),
     Metric("semq_direct_link_up", "gauge", "1 if the direct link with the partner is up.", _direct_ups, True),
     Metric("semq_direct_documents_total", "counter", "Documents sent over the direct link with the partner, repeats "
            "included, since the engine began.", _direct_sent, True),

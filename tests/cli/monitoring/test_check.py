@@ -18,7 +18,8 @@ ANSWERS: dict[str, Any] = {
     "node.health": {"verdict": "warning", "checks": [{"check": "link", "verdict": "warning", "detail": "a|b"}]},
     "stuck.causes": {"as_of": 1, "rows": [{"cause": "AWAY", "rows": 7, "partner": "1.56001"}]},
     "queue.census": {"as_of": 7_200_000, "failed": 0, "pairs": [PAIR], "sent": {}, "received": {}, "submitted": {}},
-    "node.status": {"certificate": {"days_left": 5.5, "state": "ending"}, "partners": {"1.56001": {"online": False}}},
+    "node.status": {"certificate": {"days_left": 5.5, "state": "ending"},
+                    "partners": {"1.56001": {"online": False}, "1.88001": {"online": None}}},
     "job.list": [{"name": "disk", "error": "full", "paused_at": None, "last_at": "2031"},
                  {"name": "alerts", "error": "", "paused_at": "2031", "paused_why": "tests"}],
 }  # fmt: skip
@@ -65,6 +66,7 @@ def scripted_node(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureReques
         ("certificate --critical 6", 2, "CRITICAL"),
         ("partner 56001", 2, "CRITICAL partner: offline"),
         ("partner 1", 3, "UNKNOWN partner: "),
+        ("partner 88001", 3, "UNKNOWN partner: "),
         ("job disk", 2, "CRITICAL job: failed: full"),
         ("job alerts", 1, "WARNING job: paused"),
         ("job none", 3, "UNKNOWN job: "),

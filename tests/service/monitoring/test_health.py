@@ -158,6 +158,8 @@ async def test_a_hub_warns_of_ending_certificates_and_a_node_without_its_hub_fai
         return bool((await ask(at_a, "node.health"))["result"]["verdict"] == "failing")
 
     await until(fails)
+    # Who is online was known over the link that is down.
+    assert (await ask(at_a, "node.status"))["result"]["partners"]["1.56001"]["online"] is None
 
 
 def test_a_direct_link_that_is_down_is_a_warning() -> None:

@@ -103,6 +103,14 @@ def test_only_the_detailed_figures_grow_with_the_partners() -> None:
     assert render(figures(partners=many), detailed=True).count("semq_partner_online{") == len(many) + 1
 
 
+def test_a_partner_whose_presence_is_unknown_is_neither_online_nor_offline() -> None:
+    partners = {"1.1": {"online": True}, "1.2": {"online": None}, "1.3": {"online": None}}
+    text = render(figures(partners=partners | {"1.56001": {"online": False}}), detailed=True)
+    states = [samples(text)[("semq_partners", f"state={state}")] for state in ("online", "offline", "unknown")]
+    assert states == [1, 1, 2]
+    assert 'node="1.2"' not in text
+
+
 def test_direct_links_are_counted_by_state_and_in_detail_by_documents() -> None:
     links = {"1.1": {"link": "up", "last_error": "", "sent": 7}, "1.2": {"link": "down", "last_error": "", "sent": 0}}
     result = samples(render(figures(direct=links), detailed=True))
