@@ -1,8 +1,10 @@
 """``./run`` selects the interpreter for its environment, here among simulated ones in a separate PATH."""
 
+import fcntl
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,7 +29,7 @@ def checkout(tmp_path: Path) -> Path:
     """Return a checkout for ``./run setup``, without an environment."""
     folder = tmp_path / "checkout"
     folder.mkdir()
-    for name in ("run", "requirements-base.lock", "pyproject.toml"):
+    for name in ("run", "requirements-base.lock", "requirements-test.lock", "pyproject.toml"):
         shutil.copy(ROOT / name, folder)
     return folder
 
@@ -107,6 +109,33 @@ def test_setup_ends_with_what_is_ready_and_the_next_command(prepared: Path) -> N
     [line] = done.stdout.splitlines()
     assert line.startswith(f"Ready: {prepared / '.venv'} has the packages of the group 'base'. Next: ./run demo ")
     assert done.stderr == ""
+
+
+def test_a_set_up_begins_with_what_it_does_and_how_long_it_takes(checkout: Path, tmp_path: Path) -> None:
+    python = simulate_interpreter(tmp_path / "one", "python3.11", optimized=True)
+    for command, says in (("semq", "well under a minute"), ("python", "with the packages of the tests, some minutes")):
+        environment = {**os.environ, "PYTHON": str(python)}
+        done = subprocess.run([checkout / "run", command], env=environment, capture_output=True, text=True, check=False)
+        line, _ = done.stderr.splitlines()
+        assert line == f"Preparing {checkout / '.venv'} (first start; {says} with a fair network) ..."
+
+
+def test_a_command_that_waits_for_another_set_up_says_so(prepared: Path) -> None:
+    ready = prepared / ".venv" / "ready-base"
+    stamp = ready.read_text()
+    ready.unlink()
+    with (prepared / ".venv.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        environment = {**os.environ, "PYTHON": sys.executable}
+        with subprocess.Popen(
+            [prepared / "run", "semq"], env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as waiting:
+            assert waiting.stderr is not None
+            assert waiting.stderr.readline() == f"Waiting for another ./run that prepares {prepared / '.venv'} ...\n"
+            ready.write_text(stamp)
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            assert waiting.communicate() == ("", "")
+    assert waiting.returncode == 0
 
 
 @pytest.mark.parametrize(
