@@ -40,7 +40,7 @@ class SignerUnknown(Unavailable):
 
 
 class SignerAwaited(SignerUnknown):
-    """The certificate of a signer has not arrived yet; its documents or receipts are ignored until it repeats them."""
+    """Documents or receipts are ignored until they are repeated: the certificate of their signer has not arrived."""
 
     code = "SEMQ-5217"
     remedy = (

@@ -1,4 +1,4 @@
-"""The table of all attributes of a document, among them each field of ``Attributes`` and ``Envelope``.
+"""The table of all attributes of a document. Each field of ``Attributes`` and ``Envelope`` has a row.
 
 Seals, interfaces of applications and the headers between nodes are derived from it. The tables in README.md and
 PROTOCOL.md are written from it by ``python -m tests.umx_t.pages.attributes``.
@@ -17,7 +17,7 @@ from semq.umx_t.envelope import Attributes, Envelope
 
 # The columns:
 # name      a header (with @), or a property or argument of AMQP; the row "headers" stands for all headers without @
-# field     field of Attributes or Envelope; of an application's attribute also the argument of Client.send, msg.submit
+# field     field of Attributes or Envelope; if applications set it, also the argument of Client.send and msg.submit
 # bound     a word of the enum BoundBy
 # since     first version of the protocol with the attribute. An attribute of version 2 or later is bound only if its
 #           value is not the default, so that older nodes can verify documents that do not use it
@@ -28,7 +28,7 @@ from semq.umx_t.envelope import Attributes, Envelope
 # python    field of ``semq.app.Document``; HTTP, folders, webhooks and `semq msg receive` show it, too
 # inbox     column of the view ``semq_inbox``, which SQL and ``semq.app.sql`` read
 # option    option of `semq msg send`
-# sql       parameter of semq_send; without one, an application's header is a key of its parameter ``headers``
+# sql       parameter of semq_send; an application's header without one is a key of the parameter ``headers``
 TABLE = """
 name             | field            | set by          | bound  | since | fact | read          | write      | amqp | python        | inbox            | option         | sql              | values | meaning
 @AppKey          | app_key          | application     | fact   | 1     | 10   | app_key       | joined     | yes  | app_key       | app_key          | --key          | app_key          | `domain/type/subtype/key` | the application's name for the document, repeated in every event; only the key may contain `/`

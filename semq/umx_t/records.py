@@ -31,8 +31,8 @@ PACKET_BYTES_MAX: dict[tuple[Function, Primitive], int] = {
 GROUP_MAX = 1000  # members of a group, or present users of an institution
 FULL_PACKET_BYTES = 256 * 1024  # estimated size at which a sender starts another packet
 
-# Permitted values of fields. Each fits into a column of the store (63 bits, no NUL in a text): a record of a hostile
-# peer must not fail a transaction with work of others.
+# Permitted values of fields. Each fits into a column of the store (63 bits, no NUL in a text), so that a record of a
+# hostile peer cannot make a transaction fail in which other peers have work.
 Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Sid = Annotated[int, Meta(ge=-1, le=2**63 - 1)]  #: a position in a stream; -1 for none
 StoreNumber = Annotated[int, Meta(ge=0, le=999_999_999)]

@@ -18,8 +18,8 @@ class SendStatus(Status):
 
 
 class Outcome(Status):
-    """The outcome of a message at its sender. It is final, except that REJECTED or DROPPED, reported only by the hub,
-    becomes DELIVERED when the receiver reports the message (S5c).
+    """The outcome of a message at its sender. It is final, with one exception: REJECTED or DROPPED, if only the hub has
+    reported it, becomes DELIVERED when the receiver reports that it has recorded the message (S5c).
     """
 
     DELIVERED = 110  #: the receiver recorded it (SS_ACK2)

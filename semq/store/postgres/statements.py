@@ -127,7 +127,7 @@ QUERY: dict[str, str] = {
                 AND (source, priority, bref) < ($5::text, $6::smallint, {LAST})
             ORDER BY source, priority, bref LIMIT $3::bigint""",
     ),
-    # Steps by the index from one pair of source and priority to the next, so the cost does not depend on the rows.
+    # Steps by the index from one pair of source and priority to the next; the cost depends on the number of pairs only.
     "InboxTracks": """
         WITH RECURSIVE track AS (
             (SELECT source, priority FROM tb_0030 WHERE target_user = $1::text ORDER BY source, priority LIMIT 1)

@@ -107,7 +107,7 @@ Conditions = tuple[ColumnElement[bool], ColumnElement[bool]]  # for tb_0031 and 
 
 
 def _conditions_of(lk0s: Sequence[str]) -> Conditions:
-    """Return conditions for the rows of these messages, with indexes: record ids, and LK0s of a hub's copies."""
+    """Return conditions for the rows of these messages that use indexes: record ids, and LK0s of a hub's copies."""
     numbers = [int(lk0.rpartition(".")[2]) for lk0 in lk0s]
     own = and_(OUT.direction == Direction.OWN, OUT.object_id.in_(numbers), OUT.lk0.in_(lk0s))
     relayed = and_(OUT.direction == Direction.RELAYED, OUT.lk0.in_(lk0s))
