@@ -13,7 +13,7 @@ import structlog
 
 from semq.app import AlreadyGone, Client, Document
 from semq.app.document_tasks import DocumentTasks
-from semq.folders.layout import Layout, file_name_for, is_present, marked, read_note, write_note
+from semq.folders.layout import Layout, file_name_for, is_present, marked, named_in_errors, read_note, write_note
 from semq.foreign_text import shown
 from semq.service.companion.section_states import SectionStates
 from semq.store.files import write_blocks_safely
@@ -26,6 +26,7 @@ log = structlog.get_logger("semq.folders")
 
 PREFETCH = 32  # documents that are written at the same time, at most
 PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 30.0  # between attempts while the folder cannot be written
+ADVICE = "Free disk space, or correct the rights of the folder; until then the document waits at the node."
 
 
 class _Writing(NamedTuple):
@@ -69,7 +70,7 @@ class Incoming:
                 return  # the document is delivered again, and replaces its file
             except OSError as error:
                 pause_s = next(pauses)
-                facts = {"file": error.filename, "error": error.strerror, "again_in_s": pause_s}
+                facts = {"file": error.filename, "error": error.strerror, "again_in_s": pause_s, "advice": ADVICE}
                 log.error("document_not_written", document=lk0, **facts)
                 self._states.failed(self._section, error)
                 await asyncio.sleep(pause_s)
@@ -111,7 +112,8 @@ def _folder(path: Path) -> Path:
 
 def _write(path: Path, document: Document) -> None:
     write_note(path, _note(document))
-    write_blocks_safely(path, document.blocks())
+    with named_in_errors(path):
+        write_blocks_safely(path, document.blocks())
 
 
 def _note(document: Document) -> dict[str, Any]:

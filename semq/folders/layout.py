@@ -235,7 +235,18 @@ def write_note(path: Path, note: Mapping[str, Any]) -> None:
     """Write the note of a file, completely or not at all. Raises OSError."""
     make_folder(path.parent)
     text = json.dumps(note, ensure_ascii=False, indent=2, default=repr)
-    write_safely(note_of(path), text.encode("utf-8", "backslashreplace") + b"\n")
+    with named_in_errors(note_of(path)):
+        write_safely(note_of(path), text.encode("utf-8", "backslashreplace") + b"\n")
+
+
+@contextmanager
+def named_in_errors(path: Path) -> Iterator[None]:
+    """Name a file in each OSError that names none, as those of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
 
 
 def read_note(path: Path) -> dict[str, Any]:

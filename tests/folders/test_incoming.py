@@ -1,6 +1,8 @@
 """Documents of an inbox as files."""
 
 import asyncio
+import errno
+import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -130,6 +132,26 @@ async def test_a_folder_that_cannot_be_written_is_tried_again(
     away.rename(layout.arrived)
     await until(lambda: inbox.acked == [b"body"])
     assert reported.failing == {}
+
+
+async def test_a_full_disk_is_reported_with_the_file_and_advice(
+    layout: Layout, inbox: FolderInbox, reported: ConnectedStates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system names no file when a write fails."""
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as context, capture_logs() as log_lines:
+        context.setattr("semq.folders.incoming.write_blocks_safely", fail)
+        inbox.deliver("1", AppKey("", "order", "", "x"), b"body")
+        await until(lambda: bool(reported.failing))
+    path = str(layout.arrived / "10008" / "order" / "x")
+    [line, *_] = [line for line in log_lines if line["event"] == "document_not_written"]
+    assert line["file"] == path
+    assert "Free disk space" in line["advice"]
+    assert path in reported.failing[str(layout.arrived)].error
+    await until(lambda: inbox.acked == [b"body"])
 
 
 async def test_a_repeated_delivery_replaces_the_first_one(layout: Layout, inbox: FolderInbox) -> None:
