@@ -16,6 +16,7 @@ from semq.seal.errors import SealMalformed
 from semq.umx_t.address import Address, parse_address
 from semq.umx_t.envelope import Attributes, Body, Envelope
 from semq.umx_t.locator import LK0, parse_lk0
+from semq.umx_t.pieces import PIECES_USER
 from tests.simulation.groups import USERS
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class SimulatedApplications:
         self.capacity = 0
         self._life = 0
         self._unanswered: set[int] = set()
+        self._joined: dict[int, list[int]] = {}  #: pieces of delivered documents, by row of the manifest
         self._users = ("", *USERS) if "groups" in world.plan.kinds else ("",)
 
     def heal(self) -> None:
@@ -200,15 +202,17 @@ class SimulatedApplications:
     def publish(self, prepared: Sequence[EventUnderWay]) -> None:
         for under_way in prepared:
             self.world.oracle.reported(self.host, under_way.event)
+            self.world.pieces.note_event(under_way.event)
 
     # --- receiving
     def forget_deliveries(self) -> None:
         """Forget the deliveries under way: the node has ended."""
         self._life += 1
         self._unanswered.clear()
+        self._joined.clear()
 
     def free(self, user: str) -> int:
-        return max(self.capacity - len(self._unanswered), 0)
+        return max(self.capacity - len(self._unanswered), 0) if user != PIECES_USER else 0
 
     def feed(self) -> None:
         if self.capacity:
@@ -232,6 +236,8 @@ class SimulatedApplications:
 
     def give(self, user: str, delivery: Delivery) -> None:
         self.world.oracle.given(self.host, delivery)
+        if delivery.envelope.attributes.pieces:
+            self._joined[delivery.bref] = self.world.pieces.join(self.host, delivery)
         self._unanswered.add(delivery.bref)
         self.world.time.after(self.world.faults.think_s(), self._answer, self._life, delivery)
 
@@ -250,9 +256,10 @@ class SimulatedApplications:
         self.feed()
 
     def _settle(self, answer: str, bref: int) -> None:
+        pieces = self._joined.pop(bref, ())
         match answer:
             case "done":
-                self.host.call(lambda engine: engine.answers.finish([bref]))
+                self.host.call(lambda engine: engine.answers.finish([bref, *pieces]))
             case "back":
                 self.host.call(lambda engine: engine.answers.give_back([bref]))
             case "requeue":

@@ -4,6 +4,7 @@ The process may end between any two steps, and loses uncommitted changes and uns
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from semq.engine.errors import UnknownTarget
@@ -11,7 +12,6 @@ from semq.engine.hub_engine import HubEngine
 from semq.engine.local_engine import LocalEngine
 from semq.engine.partners import Partners
 from semq.engine.ports import Submission
-from semq.engine.receiver.pieces import NO_PIECES
 from semq.engine.sender.lanes import Lane
 from semq.store.rows import Reason
 from semq.store.unit import Unit
@@ -274,7 +274,7 @@ class LocalHost(Host):
             SimOpener(),
             self.plan_flush,
             partners=self._partners(),
-            find_pieces=lambda source, document, found: found(NO_PIECES),
+            find_pieces=partial(self.world.pieces.find, self),
         )
 
     def _partners(self) -> Partners | None:

@@ -427,6 +427,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "settled": (swap(ledger, "recorded_at", recv_below_the_floor),),
     "due_early": (swap(schedule, "release_due", a_day_ahead),),
     "group_member": (swap(GroupExpansion, "targets_of", without_the_last),),
+    "manifest": (swap(recording, "check_manifest", lambda check: lambda *facts: None),),
     "due_token": (swap(scheduling, "_known", lambda known: lambda unit, waiting, token: None),),
 }
 # Name | rule, transition, break or section of PROTOCOL.md | first seed | number of seeds | fault kinds | violation.
@@ -470,6 +471,7 @@ settled          F9    0  150  restore_local,cancel                  delivered a
 due_early        S1    0   30  schedule,offline                      a scheduled document sent before its time
 group_member     2.1   0   30  groups,offline                        a member of a group that is left out
 due_token        S1    6  150  schedule,commit,slow_disk             a scheduled document that is scheduled twice
+manifest         24    0   30  pieces,restore_local,offline          a manifest recorded without its pieces
 """
 
 

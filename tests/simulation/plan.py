@@ -43,6 +43,7 @@ SCHEDULE_EVERY, SCHEDULE_AT = 10, 7  # some documents are scheduled (@NotBefore)
 DIRECT_EVERY, DIRECT_AT = 10, 3  # nodes also have direct sessions
 NO_HUB_EVERY, NO_HUB_AT = 20, 9  # nodes have no hub, only direct sessions
 GROUPS_EVERY, GROUPS_AT = 4, 3  # some documents are for a group, or for all users of an institution
+PIECES_EVERY, PIECES_AT = 10, 1  # some documents are in pieces
 DRILL_EVERY = 5  # the goals take turns
 DRILL_3 = Theme("restore_local restore_hub hold offline other_store operator rumours refusal poison cancel", acts=0.5)
 # For the events in TRUTHS. Frames get lost without the knowledge of the sender.
@@ -130,6 +131,8 @@ def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(
         kinds |= {"groups"}
     if theme is None and not focus and seed % NO_HUB_EVERY == NO_HUB_AT:
         kinds |= {"no_hub"}
+    if theme is None and not focus and seed % PIECES_EVERY == PIECES_AT:
+        kinds |= {"pieces"}
     if "no_hub" in kinds:
         kinds = kinds - set(OF_THE_HUB) - {"groups"} | {"direct"}
     locals_ = chance.choice((2, 2, 2, 3, 3, 4))

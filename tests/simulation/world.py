@@ -23,6 +23,7 @@ from tests.simulation.network import SimLink
 from tests.simulation.oracle.messages import BackupRecord, SimulatedMessage
 from tests.simulation.oracle.oracle import InvariantBroken, Oracle
 from tests.simulation.oracle.truth import was_taken_and_refused
+from tests.simulation.pieces import SimulatedPieces
 from tests.simulation.plan import NAMES, Plan, draw
 from tests.simulation.timeline import EPOCH, Timeline
 
@@ -69,7 +70,7 @@ class World:
         self.in_transit = 0  #: number of frames and of messages of the carrier
         self.unaware_of_cut = 0  #: number of ends of cut sessions whose node does not know of the cut yet
         self.struck_off: set[str] = set()  #: institutions that the hub does not serve now
-        self.oracle = Oracle(self)
+        self.oracle, self.pieces = Oracle(self), SimulatedPieces(self)
         self.locals = [LocalHost(self, name) for name in NAMES[: plan.locals]]
         self.direct = DirectPairs(self)
         self.hub_stores = [self._new_hub_store(number) for number in range(1, plan.hub_stores + 1)]
@@ -185,6 +186,7 @@ class World:
         self.direct.dial()
         for when, name, documents in self.plan.documents:
             self.time.at(when, self.host(name).application.submit, documents)
+        self.pieces.begin()
         self.faults.schedule()
 
     def _run_until(self, end: float, stop: Callable[[], bool] | None = None) -> bool:
@@ -230,7 +232,8 @@ class World:
             or any(host.tables.outbound or host.tables.pending or host.tables.submitted for host in self._hosts())
         ):
             return False
-        all_answered = len(self.oracle.answered) == sum(len(documents) for _, _, documents in self.plan.documents)
+        submitted = self.pieces.manifests + sum(len(documents) for _, _, documents in self.plan.documents)
+        all_answered = self.pieces.is_idle and len(self.oracle.answered) == submitted
         # A restarting process has no engine.
         return all_answered and all(host.is_up() and host.is_idle for host in self._hosts())
 
@@ -280,7 +283,7 @@ class World:
             result.found["lost"] = f"I1: never arrived: {message}"
         elif self._needs_no_record(message):
             return
-        elif message.recorded is Arrival.RECV and not (message.deliveries and message.done):
+        elif message.recorded is Arrival.RECV and not (message.done and (message.deliveries or message.is_piece)):
             result.found["lost"] = f"I1: never given to the application: {message}"
         elif message.recorded_ever and is_contradiction:
             result.found["violations"] = f"I6: the final outcome contradicts the receiver's record: {message}"

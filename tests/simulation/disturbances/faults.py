@@ -61,8 +61,9 @@ KINDS: dict[str, float] = {
     "lose_store": 0.5,  # a store of the hub is lost; an operator declares this later
 }
 # Kinds that a plan or a focus adds. ``second_thoughts``: more documents are failed, and more are answered twice.
-ADDED = ("direct", "schedule", "groups", "no_hub", "second_thoughts")
-DIRECT_RATE = 6.0  # cuts of direct sessions per 100 seconds
+ADDED = ("direct", "schedule", "groups", "no_hub", "second_thoughts", "pieces")
+# Occurrences per 100 seconds: cuts of direct sessions, and removals of pieces that wait for their manifest.
+ADDED_RATES = {"direct": 6.0, "pieces": 2.0}
 # Kinds that need a hub.
 OF_THE_HUB = (
     "crash_hub", "takeover", "other_store", "act_on_copies", "strike_off", "restore_hub", "wipe_hub", "lose_store",
@@ -88,7 +89,7 @@ class Faults:
     def schedule(self) -> None:
         end = self.world.plan.faulty_s
         for kind in sorted(self.kinds):
-            per_100_s = DIRECT_RATE if kind == "direct" else KINDS.get(kind, 0.0)
+            per_100_s = (KINDS | ADDED_RATES).get(kind, 0.0)
             rate = per_100_s / 100.0 * self.chance.choice((0.5, 1.0, 2.0))
             if kind in self.world.plan.focus:
                 rate *= 6.0 if kind in DISASTERS else 3.0
@@ -227,6 +228,9 @@ class Faults:
     def refuses(self) -> bool:
         """Draw whether the hub refuses a document of content type REFUSED_AT_TIMES."""
         return self.active and self.chance.random() < 0.5
+
+    def pieces(self) -> None:
+        self.world.pieces.remove(self.chance.choice(list(self.world.pieces.transfers.values())))
 
     # --- operators of the hub
     def act_on_copies(self) -> None:

@@ -21,6 +21,7 @@ class SimulatedMessage:
     promised: bool = False  #: the application knows of the acceptance
     cancelled: bool = False  #: a person asked to cancel it
     expires_at: int = 0  #: milliseconds since 1970 UTC; 0: never
+    pieces: str = ""  #: @Pieces
     poison: bool = False  #: the receiver cannot open it
     barred: bool = False  #: the hub refuses it on arrival, always or at times
     returned: bool = False  #: an operator of the hub has refused a stored copy
@@ -44,6 +45,19 @@ class SimulatedMessage:
     forgotten: bool = False  #: accepted after the backup from which the source was restored
     source_restored: bool = False
     dest_restored: bool = False
+
+    @property
+    def document(self) -> str:
+        """The document of a piece or a manifest."""
+        return self.pieces.partition("/")[0]
+
+    @property
+    def is_piece(self) -> bool:
+        return "/" in self.pieces
+
+    @property
+    def is_manifest(self) -> bool:
+        return bool(self.pieces) and not self.is_piece
 
     @property
     def is_class3(self) -> bool:

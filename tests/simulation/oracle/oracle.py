@@ -21,6 +21,7 @@ from tests.simulation.disturbances.faults import HELL_ONLY
 from tests.simulation.groups import GroupRecords
 from tests.simulation.oracle.messages import BackupRecord, SimulatedMessage, SourceStream
 from tests.simulation.oracle.truth import is_correction, is_true, new_markers, recv_contradicts_outcome, was_corrected
+from tests.simulation.pieces import piece_or_document
 from tests.simulation.schedule import ScheduleRecords
 
 if TYPE_CHECKING:
@@ -171,6 +172,8 @@ class Oracle:
         message = self._register(lk0, host.name, row.target.id, row.save_fwd, row.ack2, row.order_key, body.payload)
         message.sid, message.group = row.sid, row.group.lk0 if row.group else ""
         message.expires_at = row.expires_at
+        if "pieces" in self.world.plan.kinds:
+            message.pieces = piece_or_document(body)
         if row.token:
             known = self.by_token.get(row.token)
             is_new = known is None or known.forgotten or self.groups.are_together(known, message)
@@ -321,9 +324,11 @@ class Oracle:
                 self.demand(in_time, "EXPIRY", "recorded as received after its time", message)
                 holds = not recv_contradicts_outcome(message, self._may_double)
                 self.demand(holds, "I6", f"recorded after it was reported {message.outcome}", message)
+                self.world.pieces.check_recorded(host, message)
             case Arrival.REJ:
                 has_expired = 0 < message.expires_at <= max(row.received_at, self.world.now_ms)
-                self.demand(message.poison or has_expired, "I6", "refused although readable", message)
+                allowed = message.poison or has_expired or self.world.pieces.may_refuse(message)
+                self.demand(allowed, "I6", "refused although readable", message)
             case Arrival.VOID:
                 allowed = message.may_void or message.may_be_refused or message.may_be_lost
                 self.demand(allowed, "I6", "void although nobody asked", message, "lost")
@@ -340,12 +345,14 @@ class Oracle:
             message = self._message(row.lk0)
             message.done = status is not AppStatus.NEW
             message.parked = message.parked or status is AppStatus.PARKED
-            holds = message.deliveries > 0 or message.recorded is not Arrival.RECV
+            holds = message.deliveries > 0 or message.recorded is not Arrival.RECV or message.is_piece
             self.demand(holds, "I1", "done, not given", message)
+            if message.is_piece:
+                self.world.pieces.check_end(host, unit, message)
 
     def _deleted_pending(self, row: Pending) -> None:
         message = self._message(row.lk0)
-        read = row.status is not Arrival.RECV or (message.deliveries > 0 and message.done)
+        read = row.status is not Arrival.RECV or (message.done and (message.deliveries > 0 or message.is_piece))
         self.demand(read, "I2", "tb_0030 row deleted before the application had it", message, "lost")
 
     # --- received and sent frames
