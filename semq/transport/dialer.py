@@ -45,9 +45,9 @@ class DialConfig:
 async def dial(config: DialConfig, clock: Clock, turn: Turn) -> ClientLink:
     """Connect, log in and open the virtual host.
 
-    Raises DialFailed if no connection is made (NotTrusted if one end does not trust the other end's authority),
-    AmqpError if the server refuses the login or the virtual host, ForeignBroker if it is not the product that
-    ``config`` demands, or the error raised by ``config.check``.
+    Raises DialFailed if no connection is made; its subclass NotTrusted if one end does not trust the other end's
+    authority. Raises AmqpError if the server refuses the login or the virtual host, ForeignBroker if the server is not
+    the product that ``config`` demands, and the error raised by ``config.check``.
     """
     owner = ClientLink(_machine(config), config.check, config.product)
     loop = asyncio.get_running_loop()

@@ -40,7 +40,7 @@ class Address(NamedTuple):
 
 
 def is_hub(node: Address) -> bool:
-    """Return whether an address is that of a hub, and not of an institution."""
+    """Return whether an address belongs to a hub, and not to an institution."""
     return node.type == NodeType.PLATFORM
 
 

@@ -70,7 +70,7 @@ class SenderEvent(Word):
 
 
 class SenderDeed(Word):
-    """Actions of a sender besides changing the row."""
+    """Actions of a sender in addition to changing the row."""
 
     send = "send the message"
     wake = "look for unsent rows of this destination"
@@ -185,7 +185,7 @@ class HubEvent(Word):
 
 
 class HubDeed(Word):
-    """Actions of the hub besides changing the row; frames leave after the commit."""
+    """Actions of the hub in addition to changing the row; frames leave after the commit."""
 
     insert = "store the message, answer Ack-Save with the locator of the row"
     ack_save = "answer Ack-Save; raise an alarm if the bytes differ under the same identity"
@@ -296,7 +296,7 @@ class HandlingEvent(Word):
 
 
 class HandlingDeed(Word):
-    """Actions of the receiver besides changing the row."""
+    """Actions of the receiver in addition to changing the row."""
 
     give = "count the delivery in a commit of its own, then deliver (from the second delivery on as redelivered)"
     offer = "look for the next consumer"

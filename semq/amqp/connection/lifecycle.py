@@ -46,7 +46,7 @@ class Lifecycle(CommandSender):
         self._started = False
         self._deadline: float | None = None  # end of the time allowed for the negotiation or the close
         self._heart = Heartbeat()
-        self._reason: AmqpError | None = None  # error because of which this side closes
+        self._reason: AmqpError | None = None  # the error for which this side closes the connection
 
     # Interface of the owner
 

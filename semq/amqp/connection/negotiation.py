@@ -42,7 +42,7 @@ class NegotiatedLimits(NamedTuple):
 
 
 def lower_limit(ours: int, theirs: int) -> int:
-    """Return the lower of two limits, of which 0 means no limit."""
+    """Return the lower of two limits; 0 means no limit."""
     return min(ours, theirs) if ours and theirs else ours or theirs
 
 

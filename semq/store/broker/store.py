@@ -61,7 +61,7 @@ PLACES_AND_SIZES = """
 EAGER = """
     SELECT m.* FROM broker_message m JOIN unnest(%s::bigint[], %s::bigint[]) AS eager (queue_id, last)
     ON m.queue_id = eager.queue_id WHERE m.position <= eager.last OR m.body_id <> 0 ORDER BY m.queue_id, m.position"""
-EAGER_MAX = 10_000  # messages that are loaded at the start, besides those with large bodies
+EAGER_MAX = 10_000  # messages that are loaded at the start, in addition to those with large bodies
 EAGER_BYTES = 16 << 20  # bytes of the bodies of these messages
 FETCHED = 10_000  # rows that a cursor fetches at a time
 

@@ -96,7 +96,7 @@ def wait_gone(pids: Iterable[int], data: Path, patience_s: float) -> bool:
 
 
 def free_port(wanted: int | None) -> int:
-    """Return ``wanted`` if it is free on the loopback address, else a port chosen by the system. Raises OSError."""
+    """Return ``wanted`` if this port is free on the loopback address, otherwise another free port. Raises OSError."""
     for port in (wanted, 0) if wanted else (0,):
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             # As Postgres does: a port in TIME_WAIT counts as free.

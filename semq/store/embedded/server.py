@@ -116,8 +116,10 @@ class EmbeddedPostgres:
         return self.url_of(DATABASE)
 
     def url_of(self, database: str, *, tcp: bool = False) -> str:
-        """Return the URL of a database of this server: by TCP if ``tcp`` is true or the path of the socket is too long,
-        else through the unix socket."""
+        """Return the URL of a database of this server, through the unix socket.
+
+        The URL is for TCP if ``tcp`` is true or the path of the socket is too long.
+        """
         folder = None if tcp else self._socket_folder()
         host = quote(str(folder), safe="") if folder else "127.0.0.1"
         password = quote(self._password_file.read_text().strip(), safe="")

@@ -50,7 +50,7 @@ HOLDER = "SELECT owner, extract(epoch FROM until - clock_timestamp()), epoch FRO
 KEEP = """
     UPDATE store_lease SET until = greatest(until, clock_timestamp() + %(valid_s)s * interval '1 s')
     WHERE epoch = %(epoch)s RETURNING epoch"""
-# Has no row after a takeover; else a takeover waits for the end of the transaction.
+# Returns no row after a takeover. Otherwise, a takeover waits for the end of the transaction.
 OWNED = "SELECT FROM store_lease WHERE epoch = {} FOR SHARE"
 LOCK = text(OWNED.format(":epoch"))
 GIVE_BACK = text("UPDATE store_lease SET until = clock_timestamp() WHERE epoch = :epoch")
@@ -75,7 +75,7 @@ async def take(connection: psycopg.AsyncConnection[Any], owner: Owner, *, former
     went back to an earlier state (StoreWentBack). A higher epoch alone does not show that another process took the
     store over: this process may have done it itself, and lost the answer.
 
-    Two processes need not wait until the lease has expired: the owner on a new connection, and a process that has the
+    Two processes need not wait until the lease has expired. One is the owner on a new connection; the other has the
     lock of the recorded owner's place, which shows that this owner has ended. Both wait up to RENEW_S for the row lock,
     because a commit may be under way.
     """

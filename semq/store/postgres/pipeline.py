@@ -60,7 +60,7 @@ class _Exchange:
 
     def __init__(self, future: "asyncio.Future[list[PGresult]]", copies: "deque[memoryview] | None") -> None:
         self.future = future
-        self.copies = copies  # None: pipeline mode; else simple protocol, with the data for each COPY
+        self.copies = copies  # None: pipeline mode; otherwise simple protocol, with the data for each COPY
         self.feeding: memoryview | None = None  # unsent data of the current COPY
         self.results: list[PGresult] = []
         self.error: PGresult | None = None

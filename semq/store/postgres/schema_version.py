@@ -61,13 +61,13 @@ def check(url: str) -> None:
 
 
 def refuse_other(revision: str | None) -> None:
-    """Raise SchemaTooNew or SchemaTooOld for another revision than that of this version."""
+    """Raise SchemaTooNew or SchemaTooOld for a revision other than ``head``."""
     refuse_newer(revision)
     if revision != head():
         raise SchemaTooOld(found=revision or "none", needed=head())
 
 
 def refuse_newer(revision: str | None) -> None:
-    """Raise SchemaTooNew for a revision that this version does not know."""
+    """Raise SchemaTooNew for a revision that this version does not have."""
     if revision is not None and revision not in known():
         raise SchemaTooNew(found=revision, needed=head())

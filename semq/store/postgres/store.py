@@ -138,7 +138,7 @@ class PostgresStore:
 
         Raises NotDurable, ServerTooOld, SchemaTooOld, SchemaTooNew, StoreForeign and VaultLocked, which end the start
         of the node. Raises StoreFenced if another process has taken the store over since it was open here, or if the
-        database went back to a former owner (StoreWentBack): the state in the memory of this process is out of date.
+        database went back to a former owner (StoreWentBack); the state in this process's memory is then out of date.
         After StoreUnavailable and LeaseHeld, the caller tries again.
         """
         self._close()

@@ -1,7 +1,7 @@
 """View of a document to a group: the message to each member, with its outcome. Read-only.
 
 A submission to a group has no row of its own. The first ledger line of each member names the group and the member's
-number, and the record ids of the members follow that of the submission (PROTOCOL.md section 2.1).
+number, and the record ids of the members follow the record id of the submission (PROTOCOL.md section 2.1).
 """
 
 from collections.abc import Sequence

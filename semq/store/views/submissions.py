@@ -2,7 +2,7 @@
 pieces are on their way (PROTOCOL.md section 24). Read-only.
 
 The results are like outbound rows in ``messages``, with ``submission``, the number in tb_0031_submit. The name is the
-LK0 of the refusal or of the scheduled document, else ``sql-NUMBER``.
+LK0 of the refusal or of the scheduled document, otherwise ``sql-NUMBER``.
 """
 
 from collections.abc import Mapping, Sequence
