@@ -81,6 +81,12 @@ def write_frame(frame: Frame, version: int = HIGHEST) -> tuple[str, ContentHeade
     return str(frame.target), ContentHeader.build(len(body), built), body
 
 
+def frame_bytes(frame: Data) -> int:
+    """Return the bytes of the content header and body of a message."""
+    _, header, body = write_frame(frame)
+    return len(header.raw) + len(body)
+
+
 def _is_packed(header: ContentHeader) -> bool:
     return PACKED in (header.headers or {})
 

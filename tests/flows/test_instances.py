@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from semq.engine.hub import carried_link, instances
 from semq.engine.hub.carrier import Asking, Came, Credit, Passed, StoreFrames
 from semq.engine.hub.fronts import ALIVE_S, SILENT_S
 from semq.engine.hub.user_reports import PAUSE_S
@@ -260,6 +261,32 @@ def test_documents_leave_the_store_although_a_report_of_room_was_lost() -> None:
     several.later(2 * several.settings.inquiry_s + ALIVE_S)
     assert several.instances[0].held == 0
     assert several.b.app.payloads == [b"first", b"0", b"1", b"2"]
+
+
+def test_headers_count_among_the_bytes_under_way_to_a_session_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(carried_link, "BYTES_MAX", 2000)
+    several = logged_in(1, 2, 1, 1)
+    several.carrier.lose = lambda message: isinstance(message, Passed)
+    for _ in range(3):
+        several.a.send(b"", user_headers={"note": "x" * 1000})
+        several.settle()
+    assert several.instances[0].hub.sessions["1.56001"].link.room == 0
+    assert several.instances[0].held == 1  # two were sent
+
+
+def test_headers_count_among_the_bytes_for_a_session_without_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(instances, "BEYOND_BYTES_MAX", 2000)
+    several = logged_in(1, 2, 1, 1)
+    assert several.b.down is not None
+    several.b.down.room = 0
+    several.a.send(b"", b"", b"", user_headers={"note": "x" * 1000})  # the room was reported when the session began
+    several.settle()
+    assert several.instances[1].hub.core.counters.counts["carrier_dropped"] == 2
+    several.b.down.room = 9
+    several.instances[1].hub.send_waiting(several.b.down)
+    several.later(60)
+    assert several.b.app.payloads == [b"", b"", b""]
+    assert several.is_clean()
 
 
 def test_a_document_waits_while_the_carrier_is_away() -> None:

@@ -8,11 +8,12 @@ because the next report may be lost; then the link sends one document, which the
 from collections import deque
 
 from semq.engine.core import Core
+from semq.engine.frames import frame_bytes
 from semq.engine.hub.carrier import Credit, HubCarrier, Passed
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame
 
-BYTES_MAX = 8 << 20  # bytes of documents under way to one session
+BYTES_MAX = 8 << 20  # bytes of documents and their headers under way to one session
 
 
 class CarriedLink:
@@ -47,9 +48,10 @@ class CarriedLink:
     def send(self, frame: Frame) -> None:
         number = 0
         if isinstance(frame, Data):
-            number = self._number = self._number + 1
-            self._under_way.append((number, len(frame.body), self._core.now()))
-            self._bytes += len(frame.body)
+            number, size = self._number + 1, frame_bytes(frame)
+            self._number = number
+            self._under_way.append((number, size, self._core.now()))
+            self._bytes += size
         self._carrier.to_front(self.life, Passed(str(self.peer), self.session, number, frame))
 
     def note_credit(self, credit: Credit) -> None:

@@ -7,6 +7,7 @@ about other instances only delays messages (S9, S11, H15).
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from semq.engine.frames import frame_bytes
 from semq.engine.hub.carrier import (
     Acknowledged,
     Alive,
@@ -30,7 +31,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Data, Frame, Function, Packet
 from semq.umx_t.records import AckFlag
 
-BEYOND_BYTES_MAX = 16 << 20  # bytes of documents for a session without room
+BEYOND_BYTES_MAX = 16 << 20  # bytes of documents and their headers for a session without room
 
 
 class Homes(Protocol):
@@ -197,7 +198,7 @@ class Instances:
             self._to_credit.add(node)
             self._core.mail.schedule_flush()
             if session.link.room <= 0:
-                self._beyond[node] = self._beyond.get(node, 0) + len(passed.frame.body) + 1
+                self._beyond[node] = self._beyond.get(node, 0) + frame_bytes(passed.frame)
                 if self._beyond[node] > BEYOND_BYTES_MAX:
                     self._core.count("carrier_dropped")
                     return
