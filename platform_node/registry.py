@@ -70,8 +70,8 @@ class Registry:
         self.authority = authority
         self.revoked: set[str] = set()  #: serial numbers
         self.stores: dict[str, NodeStore] = {}  #: by node
-        #: by node: stores that ``write_stores`` has not written yet, each with a function that refuses the login
-        self._unwritten: dict[str, tuple[NodeStore, Refuse]] = {}
+        #: by node and uuid: stores that ``write_stores`` has not written yet, and functions that refuse their logins
+        self._unwritten: dict[tuple[str, str], tuple[NodeStore, list[Refuse]]] = {}
         self._disputed: set[str] = set()  #: nodes whose login was refused; another instance may have rebound them
         self._storing = asyncio.Lock()  #: held while rows of stores are read or changed
         self._execute = execute
@@ -209,19 +209,22 @@ class Registry:
             self._disputed.add(node)
             raise SecondStore(node=node, known=bound.store_uuid, now=store_uuid)
         store = self.stores[node] = NodeStore(node, store_uuid, boot, self._clock.wall())
-        self._unwritten[node] = store, refuse
+        _, refusals = self._unwritten.get((node, store_uuid), (None, []))
+        refusals.append(refuse)
+        self._unwritten[node, store_uuid] = store, refusals
 
     async def write_stores(self) -> None:
         """Write the stores of nodes that have logged in, and read those of refused nodes again."""
         async with self._storing:
             while self._unwritten:
-                node, (store, refuse) = next(iter(self._unwritten.items()))
+                key, (store, refusals) = next(iter(self._unwritten.items()))
                 recorded: NodeStore = await self._execute(identities.note_store, store)
-                if self._unwritten[node][0] is store:
-                    del self._unwritten[node]
-                self.stores[node] = recorded
-                if recorded.store_uuid != store.store_uuid:
-                    refuse(SecondStore(node=node, known=recorded.store_uuid, now=store.store_uuid))
+                is_refused = recorded.store_uuid != store.store_uuid
+                if is_refused or self._unwritten[key][0] is store:  # else a later login waits
+                    del self._unwritten[key]
+                self.stores[store.node] = recorded
+                for refuse in refusals if is_refused else ():
+                    refuse(SecondStore(node=store.node, known=recorded.store_uuid, now=store.store_uuid))
             while self._disputed:
                 node = self._disputed.pop()
                 known: NodeStore | None = await self._execute(identities.store_of, node)
@@ -235,7 +238,7 @@ class Registry:
         async with self._storing:
             was_bound: bool = await self._execute(identities.forget_store, node)
             self.stores.pop(node, None)
-            self._unwritten.pop(node, None)
+            self._unwritten = {key: waiting for key, waiting in self._unwritten.items() if key[0] != node}
         log.warning("node_may_come_with_another_store", node=node, known=was_bound)
         return was_bound
 

@@ -1,6 +1,8 @@
 """The registry of the hub: limits on renewals, revocations, stores of nodes."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,7 @@ from semq.pki.authority import new_request
 from semq.pki.certificate import NodeCertificate, read_certificate
 from semq.pki.errors import KeyRevoked, Revoked
 from semq.pki.keys import new_key
-from semq.store.identities import stores
+from semq.store.identities import note_store, stores
 from semq.umx_t.address import Address
 from tests.service.inprocess import InProcess
 
@@ -84,6 +86,47 @@ async def test_a_login_is_refused_if_another_instance_knows_another_store(inproc
     other.note_store("1.10008", "own", 2, must_not_refuse)
     await other.write_stores()
     assert {store.store_uuid for store in await hub.control(stores)} == {"own"}
+
+
+async def test_all_logins_before_a_write_are_refused_if_another_instance_knows_another_store(
+    inprocess: InProcess,
+) -> None:
+    """The first session may have the node's queues, and would keep them."""
+    hub = await inprocess.hub()
+    first, other = hub.registry, Registry(hub.control, SystemClock(), hub.settings, None)
+    await other.open()
+    first.note_store("1.10008", "own", 1, must_not_refuse)
+    await first.write_stores()
+    at_first, at_second = list[SemqError](), list[SemqError]()
+    other.note_store("1.10008", "copy", 1, at_first.append)
+    other.note_store("1.10008", "copy", 2, at_second.append)
+    await other.write_stores()
+    assert [type(error) for error in (*at_first, *at_second)] == [SecondStore, SecondStore]
+    other.note_store("1.10008", "own", 2, must_not_refuse)
+    await other.write_stores()
+
+
+async def test_a_login_during_the_write_of_another_is_refused_with_it(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    first, refused = hub.registry, list[str]()
+    first.note_store("1.10008", "own", 1, must_not_refuse)
+    await first.write_stores()
+
+    async def log_in_meanwhile(query: Callable[..., Any], *arguments: Any) -> Any:
+        recorded = await hub.control(query, *arguments)
+        if query is note_store and not refused:
+            other.note_store("1.10008", "copy", 2, lambda error: refused.append("second"))
+            with pytest.raises(SecondStore):
+                other.note_store("1.10008", "own", 2, must_not_refuse)
+        return recorded
+
+    other = Registry(log_in_meanwhile, SystemClock(), hub.settings, None)
+    other.note_store("1.10008", "copy", 1, lambda error: refused.append("first"))
+    await other.write_stores()
+    assert refused == ["first", "second"]
+    other.note_store("1.10008", "own", 3, must_not_refuse)
+    await other.write_stores()
+    assert [store.boot for store in await hub.control(stores)] == [3]
 
 
 def must_not_refuse(error: SemqError) -> None:
