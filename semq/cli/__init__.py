@@ -7,6 +7,7 @@ Most commands ask a running node over AMQP, by its operations.
 | main       | the entry point; errors become one line and an exit status                                    |
 | groups     | the table of commands and their modules                                                       |
 | session    | the parts that commands on a node share: connection, output, time limit, options              |
+| node_kinds | remedies for commands that were given to a node of another kind                               |
 | errors     | errors of the command line                                                                    |
 | messages   | ``msg``, ``queue``, ``stuck``, ``failed``, ``worker``, ``import``                             |
 | node       | ``node``, ``call``, ``cert``, ``token``, ``audit``, ``broker``, ``config``, ``db``;           |

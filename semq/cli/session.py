@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from semq.app import Client, IncompleteAnswer
+from semq.app.errors import RefusedByNode
 from semq.cli.errors import NoNodeNamed, NoPort, OtherNode
+from semq.cli.node_kinds import name_kind
 from semq.cli.output.printer import Output
 from semq.errors import SemqError
 
@@ -143,6 +145,9 @@ async def _run_on_node(
         await command(session, **arguments)
         if session.incomplete:
             raise session.incomplete[0]
+    except RefusedByNode as error:
+        name_kind(error, client.node)
+        raise
     finally:
         await client.close()
 

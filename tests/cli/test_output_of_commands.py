@@ -176,6 +176,7 @@ class SimulatedNode:
 
     def __init__(self, url: str, **_: Any) -> None:
         self.refuses = url.endswith("refuses")
+        self.node = BAD
 
     async def connect(self) -> None:
         pass
