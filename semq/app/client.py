@@ -47,9 +47,12 @@ class Client:
         """The name that the node has announced, for instance "1.10008"; empty before a connection, or if it has not."""
         return self._link.node
 
-    async def connect(self, timeout_s: float | None = None) -> Self:
-        """Connect now, not with the first request. Raises NodeUnreachable, LoginRefused."""
-        await self._link.connection(self._link.deadline(self._limit(timeout_s)))
+    async def connect(self, timeout_s: float | None = None, *, once: bool = False) -> Self:
+        """Connect now, not with the first request. Raises NodeUnreachable, LoginRefused.
+
+        ``once``: do not wait for a node that does not answer yet.
+        """
+        await self._link.connection(self._link.deadline(self._limit(timeout_s)), once=once)
         return self
 
     async def close(self) -> None:

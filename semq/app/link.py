@@ -39,6 +39,7 @@ PERHAPS_TLS = (
     "If this is a TLS port (amqp.tls), write `amqps://…?cafile=FILE` instead of amqp://. Otherwise look at the log of"
     " the node: it may have reached a limit of its connections."
 )
+LASTING = (RENEW, NAME_THE_HOST, NAME_THE_AUTHORITY, NO_TLS)  # remedies of faults that another attempt does not end
 
 
 def read_url(url: str) -> DialConfig:
@@ -110,8 +111,8 @@ class NodeConnection:
         """Return the monotonic time ``timeout_s`` from now."""
         return self.clock.monotonic() + timeout_s
 
-    async def connection(self, until: float) -> ClientLink:
-        """Return an open connection; dial if necessary, until the given monotonic time.
+    async def connection(self, until: float, *, once: bool = False) -> ClientLink:
+        """Return an open connection; dial if necessary, until the given monotonic time, or ``once``.
 
         Raises NodeUnreachable, LoginRefused, or ForeignBroker if another product answers.
         """
@@ -122,11 +123,11 @@ class NodeConnection:
             cause = "another request of this client was still connecting"
             raise NodeUnreachable(address=self.address, cause=cause) from error
         try:
-            return await self._open_until(until)
+            return await self._open_until(until, once=once)
         finally:
             self._dialling.release()
 
-    async def _open_until(self, until: float) -> ClientLink:
+    async def _open_until(self, until: float, *, once: bool) -> ClientLink:
         attempt = 0
         while self._client is None or not self._client.is_open:
             if self._is_closed:
@@ -136,9 +137,9 @@ class NodeConnection:
                 self._client = await self._dial(until)
             except Unavailable as error:
                 pause = retry.backoff(attempt, RETRY_S_MIN, RETRY_S_MAX, self.clock.random())
-                if self.clock.monotonic() + pause >= until:
+                remedy = _remedy(error, is_tls=self._config.tls is not None)
+                if once or remedy in LASTING or self.clock.monotonic() + pause >= until:
                     unreachable = NodeUnreachable(address=self.address, cause=_cause(error))
-                    remedy = _remedy(error, is_tls=self._config.tls is not None)
                     raise (unreachable.with_remedy(remedy) if remedy else unreachable) from error
                 await asyncio.sleep(pause)
         return self._client

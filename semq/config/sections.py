@@ -229,6 +229,8 @@ class HubSection(DialledSection):
 def _partner_url(url: str) -> str:
     if urlsplit(url).scheme != "amqps":
         raise ValueError("must be amqps://host:port: a direct link needs certificates at both ends")
+    if "@" in urlsplit(url).netloc:
+        raise ValueError("must not contain a user or a password: the certificates prove both nodes")
     return _hub_url(url)
 
 

@@ -233,7 +233,10 @@ def _direct_faults(settings: Settings) -> Iterator[tuple[str, str]]:
         if partner == settings.node.id:
             yield f"direct.{partner}", "is this institution; name a partner instead"
         if not link.urls and not settings.amqp.tls:
-            yield f"direct.{partner}.urls", "missing: without amqp.tls the partner cannot dial this node"
+            yield (
+                f"direct.{partner}.urls",
+                "missing: name the partner's address, or set amqp.tls = true so that the partner can dial this node",
+            )
 
 
 def _folder_faults(settings: Settings) -> Iterator[tuple[str, str]]:

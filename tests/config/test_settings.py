@@ -31,6 +31,26 @@ def test_partners_of_a_direct_link_replace_the_hub(tmp_path: Path) -> None:
         load(file, {})
 
 
+@pytest.mark.parametrize(
+    ("urls", "fault"),
+    [
+        ("[]", r"direct\.56001\.urls: missing: name the partner's address, or set amqp\.tls = true"),
+        (
+            '["amqps://a:b@b.example"]',
+            r"direct\.56001\.urls\.0: must not contain .*: the certificates prove both nodes",
+        ),
+        ('["amqp://b.example"]', r"direct\.56001\.urls\.0: must be amqps://"),
+    ],
+)
+def test_a_fault_of_the_addresses_of_a_partner_names_the_key_and_the_correction(
+    tmp_path: Path, urls: str, fault: str
+) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text(ALONE.replace('["amqps://b.example"]', urls))
+    with pytest.raises(ConfigInvalid, match=fault):
+        load(file, {})
+
+
 def test_the_first_pause_of_a_direct_link_is_not_longer_than_the_longest_one(tmp_path: Path) -> None:
     file = tmp_path / "semq.toml"
     file.write_text(ALONE + "reconnect_s_min = 0.1\nreconnect_s_max = 0.1\n")

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from semq.config import Settings
 
 PART_S_MAX = 10.0  # the time limit of each part is this plus --timeout, in seconds
+BEFORE_A_START = ("machine", "database", "control database", "identity")  # parts whose faults hinder a start
 MARKS = {"ok": "ok", "warning": "warn", "failing": "FAILS"}  # verdict | its word in a line
 
 
@@ -71,7 +72,7 @@ async def _findings(settings: "Settings", patience_s: float, out: Output) -> Asy
         "direct links": listed(direct_links.check(settings)),
         "node": listed(running_node.check(settings, patience_s)),
     }
-    limit_s = PART_S_MAX + patience_s
+    limit_s, is_hindered = PART_S_MAX + patience_s, False
     tasks = {name: asyncio.create_task(asyncio.wait_for(part, limit_s)) for name, part in parts.items()}
     for name, task in tasks.items():
         if not task.done() and not out.as_json:
@@ -84,4 +85,9 @@ async def _findings(settings: "Settings", patience_s: float, out: Output) -> Asy
         except OSError as error:
             findings = [Finding(name, FAILING, str(error), "Correct the path, or its permissions.")]
         for finding in findings:
+            if is_hindered and finding.advice == running_node.start_command(settings):
+                yield replace(finding, advice=f"Correct the faults above, then: {finding.advice}")
+                continue
+            is_fault = finding.verdict == FAILING and name in BEFORE_A_START
+            is_hindered = is_hindered or is_fault or finding.advice in hub_link.REFUSALS
             yield finding

@@ -3,6 +3,7 @@
 The check logs in as the node, but to the virtual host of enrolment: a second link of the node would end the first.
 """
 
+import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator
@@ -27,6 +28,10 @@ REFUSED_CERTIFICATE = (
     "The hub has revoked the certificate, or does not serve this node: see its log, and `semq cert list` there. After a"
     " revocation enrol again, with a token from `semq hub nodes token` at the hub."
 )
+REFUSED_PASSWORD = (
+    "Compare node.id and hub.password here with nodes.ID and its password at the hub, which may not know this id."
+)
+REFUSALS = (REFUSED_CERTIFICATE, REFUSED_PASSWORD)  # advice if the hub refuses this node
 
 # Class of the cause of DialFailed | advice; the first matching row applies.
 ADVICE: tuple[tuple[type[BaseException], str], ...] = (
@@ -51,8 +56,9 @@ async def check(settings: Settings) -> AsyncIterator[Finding]:
     except SemqError as error:
         yield failing(CHECK, error)
         return
-    for config in hub_dial_configs(hub, settings.address, tls, VIRTUAL_HOST):
-        yield await _finding_of(config, settings.address)
+    configs = hub_dial_configs(hub, settings.address, tls, VIRTUAL_HOST)
+    for finding in await asyncio.gather(*(_finding_of(config, settings.address) for config in configs)):
+        yield finding
 
 
 def tls_of(settings: Settings) -> ssl.SSLContext:
@@ -73,7 +79,7 @@ async def _finding_of(config: DialConfig, address: Address) -> Finding:
     except (NotAllowed, InvalidPath):  # a hub without an authority has no such virtual host, but has accepted the login
         return Finding(CHECK, OK, f"{where} accepts the login of {address}")
     except AccessRefused as error:
-        advice = REFUSED_CERTIFICATE if config.tls else "Compare hub.password here with nodes.ID.password at the hub."
+        advice = REFUSED_CERTIFICATE if config.tls else REFUSED_PASSWORD
         return Finding(CHECK, FAILING, f"{where} refuses the login of {address}: {error.text}", advice)
     except CANNOT_ANSWER as error:
         advice = "The hub stops, or could not check the login: see its log, and repeat."

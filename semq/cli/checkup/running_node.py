@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from semq.app import Client, IncompleteAnswer
-from semq.app.errors import LoginRefused, NodeUnreachable
+from semq.app.errors import BadUrl, LoginRefused, NodeUnreachable
 from semq.cli.checkup.finding import FAILING, OK, WARNING, Finding, failing
 from semq.config import reach
 from semq.config.settings import Settings
@@ -16,13 +16,17 @@ MISSING_STORE = "`semq hub instances` shows which instance serves it; start that
 # Check of node.health | advice
 ADVICE = {
     "store": "See the findings about the database; the node tries again by itself.",
-    "direct": "Check the network, and that the nodes of these partners run; documents wait, or go through the hub.",
+    "direct": (
+        "Check the network, and that the nodes of these partners run; a node whose certificate was revoked has to enrol"
+        " again. Documents wait, or go through the hub."
+    ),
     "datagrams": "Let UDP pass to and from datagrams.port; after loss see OPERATIONS.md, *Datagrams*.",
     "certificate": "`semq cert show` shows it; see OPERATIONS.md, *Certificates and keys*.",
     "certificates": "Running nodes renew them. A node whose certificate has ended must enrol: `semq hub nodes token`.",
     "resources": "Free disk space, or let applications receive waiting documents; no accepted document is lost.",
     "quotas": "`semq stuck list` shows the causes; protocol.quota_rows_per_partner is the limit.",
     "submissions": "`semq stuck list` shows the causes; `semq failed requeue` submits refused ones again (SQL.md).",
+    "folders": "Free disk space, or correct path or rights of the folder named; its documents wait.",
     "telemetry": "Check telemetry.endpoint, its headers and the collector; documents are not affected.",
     "extract": "`semq reconcile extract` repeats the extract in the foreground and shows the fault.",
 }
@@ -33,9 +37,13 @@ async def check(settings: Settings, patience_s: float) -> AsyncIterator[Finding]
     if not settings.amqp.port:
         yield Finding("node", WARNING, "amqp.port = 0: the node uses any free port, so doctor cannot find it")
         return
-    client = Client(reach.url_of(settings), patience_s=patience_s)
     try:
-        await client.connect()
+        client = Client(reach.url_of(settings), patience_s=patience_s)
+    except BadUrl:  # the authorities of a port with TLS, which an enrolment or the first start of a hub creates
+        yield Finding("node", FAILING, "does not serve: it has no certificate yet", start_command(settings))
+        return
+    try:
+        await client.connect(once=True)
         status = await client.request("node.status", {}, timeout_s=patience_s)
         health = await client.request("node.health", {}, timeout_s=patience_s)
         stuck, missing_stores = await _ask_all_stores(client, "stuck.list", {"limit": STUCK_MAX}, patience_s)
@@ -43,16 +51,8 @@ async def check(settings: Settings, patience_s: float) -> AsyncIterator[Finding]
         if settings.cluster is not None:
             instances, missing_of_health = await _ask_all_stores(client, "hub.health", {}, patience_s)
             missing_stores |= missing_of_health
-    except NodeUnreachable as error:
-        yield Finding("node", FAILING, f"does not serve: {error.facts.get('cause', error)}", _start_command(settings))
-        return
-    except LoginRefused as error:
-        yield Finding(
-            "node", FAILING, str(error), "Another node, or a node with another configuration, uses this port."
-        )
-        return
     except SemqError as error:
-        yield failing("node", error)
+        yield _finding_without_answer(error, settings)
         return
     finally:
         await client.close()
@@ -94,6 +94,17 @@ def finding_of_check(check_: dict[str, Any], settings: Settings) -> Finding:
     return Finding(name, verdict, detail, ADVICE.get(name, ""))
 
 
+def _finding_without_answer(error: SemqError, settings: Settings) -> Finding:
+    if isinstance(error, NodeUnreachable):
+        has_fault_of_tls = error.remedy != NodeUnreachable.remedy  # then the node may run
+        advice = error.remedy if has_fault_of_tls else start_command(settings)
+        return Finding("node", FAILING, f"does not serve: {error.facts.get('cause', error)}", advice)
+    if isinstance(error, LoginRefused):
+        advice = "Another node, or a node with another configuration, uses this port."
+        return Finding("node", FAILING, str(error), advice)
+    return failing("node", error)
+
+
 async def _ask_all_stores(
     client: Client, operation: str, arguments: dict[str, Any], patience_s: float
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
@@ -110,5 +121,6 @@ def _finding_of_instance(instance: dict[str, Any]) -> Finding:
     return Finding(f"store {instance['store']}", instance["verdict"], "; ".join(faults), advice)
 
 
-def _start_command(settings: Settings) -> str:
+def start_command(settings: Settings) -> str:
+    """Return the command that starts a node, which is the advice for a node that does not run."""
     return f"./run node {settings.node.kind} --config {settings.file or 'FILE'}"

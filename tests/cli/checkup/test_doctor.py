@@ -1,6 +1,7 @@
 """``semq doctor``: the verdicts of its checks on healthy and on faulty nodes."""
 
 import asyncio
+import json
 import os
 import threading
 from collections.abc import Iterable
@@ -94,7 +95,30 @@ def test_a_node_that_does_not_run_fails_with_the_command_that_starts_it(tmp_path
     assert result.status == 1
     lines = result.out.splitlines()
     [at] = [number for number, line in enumerate(lines) if line.startswith("FAILS  node ")]
-    assert f"./run node platform --config {file}" in lines[at + 1]
+    assert lines[at + 1].endswith(f"→ ./run node platform --config {file}")
+
+
+def test_a_node_whose_configuration_has_a_fault_is_not_to_be_started_before_its_correction(
+    network: Network, tmp_path: Path
+) -> None:
+    [port] = free_ports(1)
+    hub_port = network.hub.url.rpartition(":")[2].partition("/")[0]
+    unknown = f'{LOCAL.format(url=f"amqp://127.0.0.1:{hub_port}")}password = "x"\n'.replace("10008", "99999")
+    (tmp_path / "file").write_text("no folder")
+    for name, text in ("unknown", unknown), ("folder", f'{HUB}data_dir = "file/data"\n'):
+        file = tmp_path / f"{name}.toml"
+        file.write_text(f"{text}[amqp]\nport = {port}\n")
+        findings = json.loads(semq("doctor", "--config", str(file), "--json").out)["findings"]
+        [advice] = [finding["advice"] for finding in findings if finding["check"] == "node"]
+        assert advice.startswith("Correct the faults above, then: ./run node ")
+
+
+def test_a_node_without_authorities_is_a_finding(tmp_path: Path) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text(LOCAL.format(url="amqps://127.0.0.1:1") + "[amqp]\ntls = true\n")
+    findings = json.loads(semq("doctor", "--config", str(file), "--json").out)["findings"]
+    [finding] = [finding for finding in findings if finding["check"] == "node"]
+    assert (finding["verdict"], "no certificate yet" in finding["detail"]) == (FAILING, True)
 
 
 def test_the_cause_of_a_missing_link_is_that_of_the_last_attempt(tmp_path: Path) -> None:
@@ -104,6 +128,13 @@ def test_the_cause_of_a_missing_link_is_that_of_the_last_attempt(tmp_path: Path)
     assert (found.verdict, found.detail) == (FAILING, "at the node's last attempt: refused")
     assert "`way to the hub` is the present state" in found.advice
     assert "at the latest 10 s after its last attempt" in found.advice
+
+
+def test_a_full_folder_has_advice(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, LOCAL.format(url="amqps://127.0.0.1"))
+    detail = "/srv/in: 3 failures in a row: [Errno 28] No space left on device: '/srv/in/x'"
+    found = running_node.finding_of_check({"check": "folders", "verdict": WARNING, "detail": detail}, settings)
+    assert (found.detail, found.advice.startswith("Free disk space")) == (detail, True)
 
 
 def test_another_node_on_the_port_is_named(network: Network, tmp_path: Path) -> None:
@@ -122,7 +153,8 @@ def test_a_password_that_the_hub_does_not_know_fails(network: Network, tmp_path:
     assert result.status == 1
     assert "refuses the login of 1.10008" in result.out
     assert "guessed" not in result.out
-    assert "Compare hub.password" in result.out
+    assert "Compare node.id and hub.password" in result.out
+    assert "which may not know this id" in result.out
 
 
 def test_a_file_with_faults_ends_with_status_78(tmp_path: Path) -> None:
