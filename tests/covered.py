@@ -64,7 +64,6 @@ semq.cli.checkup.finding               cli/checkup/test_doctor.py
 semq.cli.checkup.machine               cli/checkup/test_doctor.py
 semq.cli.checkup.identity              cli/checkup/test_doctor.py
 semq.cli.checkup.running_node          cli/checkup/test_doctor.py
-semq.cli.checkup.hub_link              cli/checkup/test_doctor.py
 semq.cli.session                       cli/test_output_of_commands.py
 semq.cli.node.enrolment                cli/node/test_certificates.py
 semq.cli.messages.failed               cli/messages/test_worker.py
