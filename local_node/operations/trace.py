@@ -45,12 +45,13 @@ class Traces:
         traced = await self._reading.trace(arguments.id)
         if not arguments.parties:
             return traced
+        own_events: Events = [{"node": str(self._node.address), **event} for event in traced["events"]]
+        traced["events"] = own_events
         if "members" in traced:
             return traced | {"unanswered": [{"node": "hub and receivers", "why": GROUP}]}
-        if all(line["side"] == "sender" and line["event"] in BEFORE_ACCEPTANCE for line in traced["events"]):
+        if all(line["side"] == "sender" and line["event"] in BEFORE_ACCEPTANCE for line in own_events):
             return traced | {"unanswered": []}  # no other node knows a submission that was never accepted
-        own_events: Events = [{"node": str(self._node.address), **event} for event in traced["events"]]
-        further, unanswered = await self._other_parties(traced["lk0"], traced["events"])
+        further, unanswered = await self._other_parties(traced["lk0"], own_events)
         # By the time of each node's clock; among equal times this node's lines first.
         return traced | {
             "events": sorted(own_events + further, key=lambda event: event["at"]),

@@ -213,4 +213,5 @@ def print_trace(out: Output, traced: Mapping[str, Any], *, full: bool = False) -
         earlier = ", ".join(map(short_name, traced["before"]))
         out.notice(f"earlier names, under which it was refused or scheduled: {earlier}")
     if traced.get("others"):
-        out.notice(f"this is the newest message with the key; older ones: {', '.join(traced['others'])}")
+        others = ", ".join(short_name(lk0) or lk0 for lk0 in traced["others"])
+        out.notice(f"other messages with this key: {others}")

@@ -112,6 +112,7 @@ def test_a_refused_submission_shows_its_new_name_after_a_requeue(network: Networ
     ]  # fmt: skip
     assert short_name_of(network, old) == new != old
     traced = semq("msg", "trace", old, *at)
+    assert traced.out.count("  1.10008  ") == len(traced.out.splitlines())  # also without lines of other nodes
     assert (traced.out.count("REFUSED"), traced.err) == (
         2, f"earlier names, under which it was refused or scheduled: {old}\n"
     )  # fmt: skip

@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from semq.cli.messages.presentation import (
     document_name,
     facts_of,
@@ -9,10 +11,12 @@ from semq.cli.messages.presentation import (
     member_row,
     name_of,
     outage_line,
+    print_trace,
     status_of,
     stuck_lines,
     trace_line,
 )
+from semq.cli.output.printer import Output
 
 LK0 = "1.10008.1.1.534a226699edc7f7.1099511627777"
 
@@ -38,6 +42,12 @@ def test_the_name_of_a_document_is_type_and_key() -> None:
 def test_the_name_of_a_message_is_its_short_name() -> None:
     assert name_of({"name": "1-1-4KN6M"}) == name_of({"lk0": LK0}) == "1-1-4KN6M"
     assert name_of({"lk0": "L"}) == "L"
+
+
+def test_a_trace_names_the_other_messages_with_the_key(capsys: pytest.CaptureFixture[str]) -> None:
+    """They may be as old: the messages to the members of a group have one key."""
+    print_trace(Output(as_json=False), {"events": [], "others": [LK0, "sql-7"]})
+    assert capsys.readouterr().err == "other messages with this key: 1-1-4KN6M, sql-7\n"
 
 
 def test_names_come_first_and_empty_facts_are_left_out() -> None:
