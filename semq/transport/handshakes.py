@@ -16,6 +16,16 @@ log = logging.getLogger(__name__)
 
 PAUSE_S = 0.5  # pause in accepting after the machine has run out of file descriptors or memory
 OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+WITHOUT_TLS = "the peer spoke plain AMQP, or something else without TLS, at a TLS port: its address must begin amqps://"
+HTTP = "the peer spoke HTTP at a TLS port for AMQP"
+CAUSES = {  # reason of OpenSSL | what happened
+    "WRONG_VERSION_NUMBER": WITHOUT_TLS,
+    "PACKET_LENGTH_TOO_LONG": WITHOUT_TLS,
+    "HTTP_REQUEST": HTTP,
+    "HTTPS_PROXY_REQUEST": HTTP,
+    "UNSUPPORTED_PROTOCOL": "the peer offers no version of TLS that this node accepts (tls.minimum)",
+    "CERTIFICATE_VERIFY_FAILED": "this node does not accept the certificate of the peer",
+}
 
 
 class HandshakeCounter(Protocol):
@@ -109,9 +119,7 @@ class Handshakes:
             )
         except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
             self.failed += 1
-            # asyncio's error has no text if the peer closes the socket, which most clients do without an alert.
-            cause = str(error) or "the peer ended it; it may not trust the authority of this node's certificate"
-            log.warning("TLS handshake with %s failed: %s", address, cause)
+            log.warning("TLS handshake with %s failed: %s", address, _cause(error))
             return False
         return True
 
@@ -121,6 +129,14 @@ class Handshakes:
         self._counter.end_handshake(address)
         if task.cancelled() or task.exception() is not None or not task.result():
             accepted.close()
+
+
+def _cause(error: OSError | TimeoutError) -> str:
+    """Return what happened in a failed handshake, with the text of OpenSSL as a detail."""
+    if not str(error):  # the peer has closed the socket, which most clients do without an alert
+        return "the peer ended it; it may not trust the authority of this node's certificate"
+    reason = error.reason if isinstance(error, ssl.SSLError) else ""
+    return f"{CAUSES[reason]} ({error})" if reason in CAUSES else str(error)
 
 
 def _listening_socket(unbound: socket.socket, address: Any, backlog: int) -> socket.socket:

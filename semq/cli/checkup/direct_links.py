@@ -27,7 +27,10 @@ UNREACHED = (
     "Check the address in [direct] and the network, that the partner's node runs, and that both nodes trust the"
     " authorities of each other."
 )
-REFUSED = "The partner must name this institution in [direct]; its log has partner_refused or partner_revoked."
+REFUSED = (
+    "The partner must name this institution in [direct], and the hub must not have revoked this node's certificate; the"
+    " log of the partner has partner_refused or partner_revoked."
+)
 
 
 async def check(settings: Settings) -> AsyncIterator[Finding]:
