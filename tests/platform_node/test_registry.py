@@ -123,7 +123,7 @@ async def test_a_login_during_the_write_of_another_is_refused_with_it(inprocess:
     other = Registry(log_in_meanwhile, SystemClock(), hub.settings, None)
     other.note_store("1.10008", "copy", 1, lambda error: refused.append("first"))
     await other.write_stores()
-    assert refused == ["first", "second"]
+    assert refused == ["second", "first"]
     other.note_store("1.10008", "own", 3, must_not_refuse)
     await other.write_stores()
     assert [store.boot for store in await hub.control(stores)] == [3]

@@ -290,6 +290,11 @@ async def test_a_restored_node_is_recognised_after_a_login_with_another_store_th
     assert [line["event"] for line in lines] == ["node_restored"]
     refusals[1](SecondStore())  # not the last statement of the node
     assert links.statements["1.10008"].boot == 4
+    log_in_with("b", 1)
+    log_in_with("b", 2)
+    for refuse in reversed(refusals[-2:]):  # as ``Registry.write_stores`` does
+        refuse(SecondStore())
+    assert links.statements["1.10008"].store_uuid == "a"
 
 
 async def log_in(scene: LinksScene, client_properties: dict[str, Any]) -> None:
