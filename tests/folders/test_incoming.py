@@ -209,6 +209,21 @@ async def restart(layout: Layout) -> AsyncIterator[Callable[[FolderInbox], Await
     await end()
 
 
+async def test_the_note_is_there_before_the_document_appears(
+    layout: Layout, restart: Callable[[FolderInbox], Awaitable[None]]
+) -> None:
+    """A program that watches for documents finds the note of each (APPLICATIONS.md, *Folders*)."""
+    inbox = FolderInbox()
+    await restart(inbox)
+    document = inbox.deliver_slowly("1", AppKey("", "", "", "x"), b"body")
+    await until(document.is_begun.is_set)
+    present = sorted(path.name for path in (layout.arrived / "10008").iterdir())
+    document.may_continue.set()
+    await until(lambda: inbox.acked == [b"body"])
+    assert present == [".x.new", "x.semq.json"]
+    assert sorted(path.name for path in (layout.arrived / "10008").iterdir()) == ["x", "x.semq.json"]
+
+
 async def test_a_document_is_written_again_when_the_thread_of_an_ended_section_has_written_it(
     layout: Layout, restart: Callable[[FolderInbox], Awaitable[None]]
 ) -> None:
