@@ -429,8 +429,8 @@ def test_error_codes_are_unique_and_in_their_range() -> None:
                 wrong.append(f"{place} is outside the range of {package_of(name)}")
             if code in classes:
                 wrong.append(f"{place} is also the code of {classes[code]}")
-            if not ast.get_docstring(node):
-                wrong.append(f"{place} has no sentence for the operator")
+            if not (ast.get_docstring(node) or "").partition("\n")[0].endswith("."):
+                wrong.append(f"{place}: the first line of its docstring is no sentence for the operator")
             classes[code] = node.name
     assert wrong == []
 
