@@ -17,9 +17,9 @@ KEPT_MIN = 1024  # with fewer buckets none is forgotten
 
 @dataclass(slots=True)
 class Meter:
-    """The number of documents that may still be sent now, by the parties and terms."""
+    """The number of documents that may still be sent now, by parties and terms."""
 
-    minutes: float  #: a full bucket allows the documents of this number of minutes
+    minutes: float  #: a full bucket allows as many documents as the agreement allows in this number of minutes
     #: Tokens, and the monotonic time at which they were counted.
     _buckets: dict[tuple[str, Terms], tuple[float, float]] = field(default_factory=dict)
     _kept_max: int = KEPT_MIN  #: with this number of buckets, the full ones are forgotten
@@ -27,7 +27,7 @@ class Meter:
     def take(self, parties: str, terms: Terms, now: float) -> bool:
         """Count one document and return True; return False, without counting it, if it exceeds the rate.
 
-        ``parties``: at the sender's node the target, at the hub sender and target; ``now``: monotonic seconds.
+        ``parties``: the target (at the sender's node), or sender and target (at the hub). ``now``: monotonic seconds.
         """
         if not terms.per_minute:
             return True
@@ -48,11 +48,11 @@ class Meter:
 
     def _forget_full(self, now: float) -> None:
         """Forget the full buckets: a party without a bucket has a full one."""
-        # Otherwise the number of buckets would be that of all pairs, the square of the number of institutions.
+        # Otherwise each pair would have a bucket: the number of pairs is the square of the number of institutions.
         for key in list(self._buckets):
             if self._tokens(*key, now) >= self._full(key[1]):
                 del self._buckets[key]
-        # Twice as many before the next time, so that the average cost of one bucket is constant.
+        # The next call waits for twice as many buckets, so that the average cost of one bucket is constant.
         self._kept_max = max(KEPT_MIN, 2 * len(self._buckets))
 
     def fill(self) -> None:

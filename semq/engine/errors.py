@@ -97,7 +97,7 @@ class NotAccepted(BadInput):
 
 
 class WaitsBehind(Unavailable):
-    """The document was submitted by SQL. It waits behind an earlier one to its target that cannot be accepted yet."""
+    """The document, submitted by SQL, waits because an earlier one for its target cannot be accepted yet."""
 
     code = "SEMQ-1229"
     remedy = (
@@ -215,8 +215,7 @@ class Stopping(Unavailable):
 
 
 class DirectoryTooLarge(ProtocolViolation):
-    """The hub names more partners or groups, or longer agreements, than this node keeps; those beyond the
-    bounds are unknown here."""
+    """The hub lists more partners, agreements or members of groups than this node keeps; the node ignores the rest."""
 
     code = "SEMQ-1270"
     remedy = (

@@ -110,8 +110,8 @@ def check_carried(attributes: Attributes) -> None:
 def split_by_role(packet: Packet) -> list[Packet]:
     """Split a packet of inquiries into one for role R and one for the other roles; leave any other packet whole.
 
-    Called before signing: a hub takes inquiries of role S out of a packet, and then passes the others on without the
-    packet's signature, which role R needs."""
+    Called before signing: if a hub takes inquiries of role S out of a packet, it passes the others on without the
+    packet's signature. Inquiries of role R need a signature."""
     if packet.function is not Function.INQUIRIES or packet.primitive is not Primitive.REQUEST:
         return [packet]
     role_r = [record for record in packet.records if record.role is InquiryRole.R]

@@ -1,9 +1,16 @@
 """The engine of a local node: sends an institution's documents, and records those of other nodes.
 
-The node calls ``link_up`` and ``link_down`` with sessions, ``receive`` with the frames read from a session,
-``send_waiting`` when a session has room again, ``submit`` with documents, ``note_users`` when users come or go,
-``introduce`` when its certificates have changed, ``tick`` at the time in ``next_due``, and ``flush`` at the end of a
-turn in which ``on_mail`` was called. After a loss of the store, ``take_over`` of a new engine gets the previous one.
+| the node calls     | when                                                                           |
+|--------------------|--------------------------------------------------------------------------------|
+| link_up, link_down | a session begins or ends                                                       |
+| receive            | it has read frames from a session                                              |
+| send_waiting       | a session has room again                                                       |
+| submit             | applications have submitted documents                                          |
+| note_users         | users come or go                                                               |
+| introduce          | its certificates have changed                                                  |
+| tick               | the time in ``next_due`` has come                                              |
+| flush              | a turn ends in which ``on_mail`` was called                                    |
+| take_over          | it has built this engine after a loss of the store; gets the previous engine   |
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -34,11 +34,12 @@ class Link(Protocol):
 
 @runtime_checkable
 class LinkWithDatagrams(Protocol):
-    """A link beside which best-effort documents may leave as datagrams, which need no room."""
+    """A link that can also send best-effort documents as datagrams, which need no room."""
 
     @property
     def takes_datagrams(self) -> bool:
-        """Whether datagrams pass now. Without room, ``send`` drops a best-effort document too large for a datagram."""
+        """Whether datagrams pass now. Without room, ``send`` drops a best-effort document that cannot leave as a
+        datagram, because it is too large or the rate is used up."""
 
 
 def takes_datagrams(link: object) -> bool:

@@ -19,14 +19,15 @@ class EngineSettings:
     claim_bytes: int = 8 * 1024 * 1024  #: bytes of bodies claimed by one piece of work
     ask_rows: int = 250  #: rows read by one piece of work of inquiries
     ask_pause_s: float = 0.05  #: between two pieces of work of inquiries
-    ask_custody_per_s: float = 200.0  #: rows read a second of those with the slower pace (``time.schedule``)
+    ask_custody_per_s: float = 200.0  #: rows with the slower pace (``time.schedule``) that are read per second
     packet_records: int = 500  #: records in one packet
     clean_rows: int = 2000  #: rows deleted by one piece of work
     cleanup_s: float = 1.0  #: interval of cleanups
     expiry_s: float = 1.0  #: shortest interval between searches for expired documents
     expiry_rows: int = 1000  #: expired documents withdrawn by one search
     forward_note_s: float = 1.0  #: delay of Ack-Fwd; an Ack2 in this time replaces it
-    ahead_bytes: int = 128 * 1024  #: size from which bodies are written before their rows; other documents may overtake
+    #: smallest size of bodies that are written before their rows, and that other documents may overtake
+    ahead_bytes: int = 128 * 1024
     quota_rows_per_partner: int = 1_000_000  #: unsettled messages to one partner
     max_document_bytes: int = 64 * 1024 * 1024
     max_large_document_bytes: int = 4 << 30  #: for documents in pieces

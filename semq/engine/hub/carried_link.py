@@ -2,7 +2,8 @@
 
 Its room is the room that the front last reported for the session, less the documents under way. A lost document counts
 as under way until a later one has arrived, or for one inquiry interval. A report of no room is valid for one interval,
-because the next report may be lost; then the link sends one document, which the front answers with a report.
+because the next report may be lost. After this interval the link sends one document, which the front answers with a
+report.
 """
 
 from collections import deque

@@ -71,7 +71,7 @@ class AfterCopies:
     mail: list[MailArguments] = field(default_factory=list)
     frames: list[Data] = field(default_factory=list)
     to_pass_on: list[Inquiry] = field(default_factory=list)  #: inquiries about messages without a copy here
-    inquired: int = 0  #: Inquiries P in ``mail``
+    inquired: int = 0  #: number of inquiries of role P in ``mail``
 
 
 def copy_state(row: Outbound | None) -> CopyState:

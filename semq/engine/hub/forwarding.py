@@ -25,10 +25,11 @@ from semq.umx_t.envelope import Data, Envelope, Function, Packet, Primitive
 from semq.umx_t.records import HubFlag, Receipt
 from semq.umx_t.status import SaveFwd
 
-LATER_CODES = (QuotaReached.code, TooFast.code)  # limits below which the same message may be later
-# With as many stored copies of a pair, no void marker is added if documents of the pair are refused. So many markers of
-# a pair without an agreement are accepted at once: its messages that the hub has forwarded, and not stored, are at most
-# those under way (``EngineSettings.flight``).
+LATER_CODES = (QuotaReached.code, TooFast.code)  # refusals by a limit: the hub may accept the same message later
+# If this many copies of a pair (source and target) are stored, and documents of the pair are refused, no further void
+# marker is accepted either. Of a pair without an agreement, this many markers are accepted at once. That is enough: the
+# messages of such a pair that the hub has forwarded without storing them are at most those under way
+# (``EngineSettings.flight``).
 MARKERS_MAX = 4096
 ENDING = Terms(per_minute=60)  # further markers of a pair without an agreement
 
@@ -106,7 +107,7 @@ class Relay:
     def _is_for_later(self, envelope: Envelope, reason: Reason) -> bool:
         """Whether a message is dropped without an answer, so that its sender asks and sends it again.
 
-        A refusal of a later attempt, or of a void marker, could end a message of which the receiver has a copy."""
+        A refusal of a later attempt, or of a void marker, could end a message that the receiver already has."""
         return reason[0] in LATER_CODES and (envelope.void or envelope.att > 1)
 
     def _may_be_held(self, envelope: Envelope, reason: Reason) -> bool:
@@ -152,7 +153,7 @@ class Relay:
         self._line(envelope, Event.DROPPED)
 
     def acknowledged(self, session: PresentNode, idents: Sequence[str]) -> None:
-        """H14: note Ack2 of the target, by the idents of their messages, which need no Ack-Fwd any more."""
+        """H14: note that the Ack2 of these messages has passed: they need no Ack-Fwd any more."""
         session.forget(idents)
         for ident in idents:
             self.notes.drop(ident, session.link.peer)

@@ -151,7 +151,7 @@ class Fronts:
             self._carrier.to_all(came)
 
     def note_cut(self) -> None:
-        """Note that without the carrier all sessions elsewhere have ended for this engine."""
+        """End all sessions elsewhere for this engine, because the carrier cannot be used any more."""
         for life in list(self._reported):
             self.note_ended(life)
 

@@ -38,7 +38,7 @@ class Homes(Protocol):
     """The stores of the hub, and the homes of nodes."""
 
     def of(self, node: Address) -> StoreName | None:
-        """Return the home of a node: the store in which documents for it wait. None without one."""
+        """Return the home of a node, the store in which documents for it wait; None if it has no home."""
 
     def is_in_use(self, store: StoreName) -> bool:
         """Whether ``store`` is a store of the hub that is not retired."""
@@ -49,7 +49,7 @@ class Cluster(NamedTuple):
 
     carrier: HubCarrier
     homes: Homes
-    end_second: Callable[[Address], None]  #: ends the session of a node with an earlier one at another instance
+    end_second: Callable[[Address], None]  #: ends the session here of a node that has an earlier session elsewhere
 
 
 class Instances:
@@ -91,8 +91,8 @@ class Instances:
 
     # --- frames about other stores
     def route(self, peer: Address, messages: Sequence[Data]) -> list[Data]:
-        """Send messages to the homes of their targets. Return those that stay here: those with a fault, and those whose
-        target has its home here or has none.
+        """Send messages to the homes of their targets. Return the messages that stay here: those with a fault, and
+        those to a target whose home is here or that has no home.
         """
         here: list[Data] = []
         away: dict[StoreName, list[Data]] = {}

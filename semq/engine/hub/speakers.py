@@ -1,6 +1,6 @@
 """The hub's check whether the sender of a packet may make the statements in it (PROTOCOL.md section 10).
 
-Whether a message was addressed to the node that states its arrival is checked by the message's sender, from its row.
+The sender of a message checks, from its row, whether the message was addressed to the node that states its arrival.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,8 +14,8 @@ from semq.umx_t.records import AckFlag, InquiryRole
 
 INDICATION, RESPONSE = Primitive.INDICATION, Primitive.RESPONSE
 REQUEST, CONFIRMATION = Primitive.REQUEST, Primitive.CONFIRMATION
-# (record, name of the speaker with a final dot, likewise of the target, whether the target is the hub) -> the fault, or
-# an empty text. The LK0s of a node's messages begin with its name and the dot.
+# (record, name of the speaker, name of the target, whether the target is the hub) -> the fault, or an empty text. Both
+# names end with a dot, because the LK0s of a node's messages begin with its name and a dot.
 Fault = Callable[[Any, str, str, bool], str]
 
 

@@ -28,7 +28,8 @@ class Stores:
         self.core = core
         self.own_store: StoreName = core.own_store.semq_id, core.own_store.semq_db_id
         self.retired: set[StoreName] = {row.name for row in recovered.retired}
-        self.missed: dict[StoreName, int] = {}  #: by store, neither own nor retired: number of records about its copies
+        #: number of records about copies in other stores that are not retired, by store
+        self.missed: dict[StoreName, int] = {}
 
     def is_here(self, lk1: LK1) -> bool:
         """Whether a locator names this store."""

@@ -1,6 +1,7 @@
 """Reports of nodes about their users who receive documents now, passed on to the partners at intervals.
 
-The first report of a node is passed on at once; of those in the following PAUSE_S, the last one when PAUSE_S is over.
+The first report of a node is passed on at once. Of the reports in the following PAUSE_S, only the last one is passed
+on, when PAUSE_S is over.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ class UserReports:
         self._core = core
         self._sessions = sessions
         self._pass_on = pass_on
-        self._waiting: set[str] = set()  #: nodes of which a report is to be passed on
+        self._waiting: set[str] = set()  #: nodes with a report to be passed on
 
     def note(self, node: Address, present: Sequence[str]) -> None:
         session = self._sessions.get(str(node))

@@ -109,7 +109,7 @@ class MessageActs:
     # --- work
     @work
     def _cancel(self, lk0s: Sequence[LK0], reason: Reason, done: Done = lambda: None) -> Steps:
-        """Withdraw messages, except those that are gone or have ended; for a single one, raises NotThere or TooLate."""
+        """Withdraw messages, except those that are gone or have ended. A single message: raises NotThere, TooLate."""
         ids = {lk0.object_id for lk0 in lk0s}
         is_expiry = reason[0] == Expired.code
         why = EXPIRED if is_expiry else reason[1]

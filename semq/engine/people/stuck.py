@@ -145,7 +145,7 @@ class StuckCause(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Facts of the node that the cause depends on, besides the row."""
+    """The facts of the node, in addition to the row, on which the cause depends."""
 
     now_ms: int
     overdue_ms: int

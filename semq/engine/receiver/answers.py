@@ -58,7 +58,7 @@ class ApplicationAnswers:
         self._post(ApplicationAnswer(list(brefs), HandlingEvent.fail, detail))
 
     def give_back(self, brefs: Sequence[int]) -> None:
-        """Deliver returned documents again. Park one that was delivered ``deliveries_max`` times."""
+        """Deliver returned documents again. Park a document that was delivered ``deliveries_max`` times."""
         self._post(ApplicationAnswer(list(brefs), HandlingEvent.back))
 
     def park(self, brefs: Sequence[int], why: str, report: ActReport | None = None) -> None:

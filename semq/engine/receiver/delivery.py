@@ -56,9 +56,10 @@ def apply_event(
 
 
 def status_without_delivery(row: Pending) -> AppStatus:
-    """Return the status of a row that was recorded as REJ or VOID and is never delivered: PARKED for an unreadable
-    document, until an operator decides; DONE for a marker, a piece, or a document refused for size or expiry. The
-    caller sets it without ``apply_event``, because the ledger line is already written.
+    """Return the status of a row that was recorded as REJ or VOID and is never delivered.
+
+    PARKED for an unreadable document, until an operator decides; DONE for a marker, a piece, or a document refused for
+    size or expiry. The caller sets the status without ``apply_event``, because the ledger line is already written.
     """
     is_kept = row.status is Arrival.REJ and (row.reason is None or row.reason[0] not in NOT_KEPT)
     # A refused piece is not kept: its sender learns the reason, and ends the whole document with it.

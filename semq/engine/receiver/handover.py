@@ -24,7 +24,7 @@ from semq.umx_t.status import AppStatus, Arrival
 
 
 class Handover:
-    """Delivers documents to consumers, and knows the documents that applications have not answered."""
+    """Delivers documents to consumers, and keeps a list of the documents that applications have not answered."""
 
     def __init__(self, core: Core, inbox: Inbox, finished: Sequence[int] = ()) -> None:
         """``finished``: rows that wait for cleanup when the process starts."""

@@ -30,7 +30,8 @@ class _Awaited:
     """The positions of one stream that orders wait for."""
 
     heap: list[tuple[int, str]] = field(default_factory=list)  #: positions and order keys
-    closed: int | None = None  #: number of sids, if closed and above all positions of ``heap``; else None
+    #: number of sids of a closed incarnation, if all positions in ``heap`` are lower; else None
+    closed: int | None = None
 
 
 class BlockedOrders:

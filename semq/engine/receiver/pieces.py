@@ -35,11 +35,11 @@ class PiecesHere(NamedTuple):
 
 NO_PIECES = PiecesHere(0, 0, digest_of(()))
 PiecesFound = Callable[[PiecesHere], None]
-# Search for the pieces of a document: its source node, its name, and what is called with the result. Nothing is called
-# if the store is away, the engine has ended or too many searches wait: then the manifest arrives again.
+# Search for the pieces of a document: its source node, its name, and the function that is called with the result. It is
+# not called if the store is away, the engine has ended or too many searches wait: then the manifest arrives again.
 FindPieces = Callable[[str, str, PiecesFound], None]
 NOT_DESCRIBED = "The pieces are not those that the manifest describes."
-COUNTED_MIN = 64 * 1024  # each piece counts at least so many bytes, which bounds the number of tiny pieces
+COUNTED_MIN = 64 * 1024  # a smaller piece counts as this many bytes, which bounds the number of tiny pieces
 
 
 def counted_size(size: int) -> int:
@@ -117,7 +117,7 @@ def check_piece(envelope: Envelope, payload: bytes, stored: int, settings: Engin
 
 
 def check_manifest(envelope: Envelope, payload: bytes, here: PiecesHere, settings: EngineSettings) -> None:
-    """Check a manifest against the bounds, and that the pieces that are here are those it states. Raises SemqError."""
+    """Check a manifest against the bounds, and against the pieces at this node. Raises SemqError."""
     if len(payload) > MANIFEST_MAX:
         raise BadManifest("The manifest has too many bytes.", size=len(payload), allowed=MANIFEST_MAX)
     manifest, document = read_manifest(payload), envelope.attributes.pieces
@@ -136,7 +136,7 @@ def _check_size(size: int, settings: EngineSettings) -> None:
 
 
 def pieces_here(arrived: Iterable[ArrivedPiece]) -> PiecesHere:
-    """Sum up the pieces of a document; of several with one number, the first. Takes long for many pieces."""
+    """Sum up the pieces of a document; of several with the same number, only the first. Takes long for many pieces."""
     by_number: dict[int, ArrivedPiece] = {}
     for piece in arrived:
         by_number.setdefault(piece.number, piece)

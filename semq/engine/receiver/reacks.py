@@ -154,9 +154,10 @@ class _NodeStatements:
         return row.lk1 == (record.src_semq_id, record.src_semq_db_id, record.src_ref_id)
 
     def raise_floors(self, lk0: LK0, record: Receipt, floors: Floors) -> None:
-        """Raise the floors of the named incarnations, and set ``closed``. Ignore an incarnation of which this node has
-        no document and awaits none for this row (``prev``): a partner could invent any number of them, and each would
-        be a permanent row.
+        """Raise the floors of the named incarnations, and set ``closed``.
+
+        Ignore an incarnation if this node neither has a document of it nor awaits one for this row (``prev``). A
+        partner could invent any number of incarnations, and each would be a permanent row.
         """
         unit, row = self._unit, self._unit.pending.get(record.dest_ref_id)
         awaited = row.prev.inc if row is not None and row.lk0 == lk0 and row.prev is not None else None

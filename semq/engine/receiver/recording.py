@@ -114,7 +114,7 @@ class Receiver:
         others = []
         for message in messages:
             envelope = message.envelope
-            # A longer one is refused without a search.
+            # A longer manifest is refused without a search.
             if is_manifest(envelope) and not envelope.void and len(message.body) <= 2 * MANIFEST_MAX:
                 found = partial(self._record_manifest, peer, message)
                 self._find_pieces(str(envelope.lk0.node), envelope.attributes.pieces, found)

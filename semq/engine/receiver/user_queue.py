@@ -1,7 +1,7 @@
 """Documents that wait for the consumers of one user: sources take turns, and each delivers its highest priority first.
 
 In its turn a source gets a share of the free places of the consumers. Half of the share goes to the next documents of
-its order keys, the rest to rows of its tracks (``tracks``); if only one of the two waits, it gets all.
+its order keys, the rest to rows of its tracks (``tracks``). If only one of the two waits, it gets the whole share.
 """
 
 from collections import deque

@@ -1,6 +1,6 @@
 """Sealing: session keys for partners, opening, signing and checks of signatures.
 
-``Sealing`` holds session keys in memory, so a node keeps it when its engine is built again.
+``Sealing`` holds session keys in memory, so a node keeps its ``Sealing`` when it builds its engine again.
 
 Without proofs of documents, receipts, answers, floors and void markers, a hub could end messages or replace documents.
 ``Policy`` names the partners that need no proof.
@@ -90,7 +90,8 @@ class Policy:
     #: ids of nodes of an older version, which signs no floors, no markers, and no positions in receipts
     unsigned_floors_from: Collection[str] = ()
     unproved_from: Collection[str] = ()  #: node ids whose documents and receipts count without a proof
-    mixed: bool = False  #: those of institutions of which no certificate was ever accepted count, too
+    #: whether documents and receipts count without a proof also if no certificate of their node was ever accepted
+    mixed: bool = False
     limits: KeyLimits = field(default_factory=KeyLimits)
     patience_s: float = 60.0  #: longest wait for the certificate of a signer
 
@@ -445,7 +446,7 @@ def _tree(packet: Packet, *, is_older: bool) -> tuple[list[bytes], bytes]:
 
 
 def statement_of(receiver: str, sender: str, record: Receipt) -> Statement:
-    """Return the statement of a receipt; with an empty ``sender`` that of version 1."""
+    """Return the statement of a receipt; with an empty ``sender``, in the form of version 1."""
     status = record.status.value if record.status is not None else ""
     reason = "\n".join(record.reason or ())
     return Statement(receiver, record.ident, status, record.digest, record.at, reason, sender, record.sid)

@@ -1,4 +1,4 @@
-"""The deeds of the sender's grids: what else is done when a row of tb_0031 changes (PROTOCOL.md section 5.1).
+"""The deeds of the sender's grids: actions in addition to the change of a row of tb_0031 (PROTOCOL.md section 5.1).
 
 ``OutboundRows.apply_event`` calls the deed of a cell in the open transaction.
 """
@@ -64,10 +64,10 @@ class AfterOutbound:
 
     at: int  #: time of the decision, in milliseconds since 1970 UTC
     settled: list[End] = field(default_factory=list)
-    corrected: list[int] = field(default_factory=list)  #: delivered rows that the hub had reported otherwise (S5c)
+    corrected: list[int] = field(default_factory=list)  #: delivered rows, ended before by a report of the hub (S5c)
     landed: list[Outbound] = field(default_factory=list)  #: rows no longer under way
     wake: list[Outbound] = field(default_factory=list)  #: rows to be sent again
-    watch: list[Outbound] = field(default_factory=list)  #: rows from SS_INIT to SS_ACK, to be inquired about
+    watch: list[Outbound] = field(default_factory=list)  #: rows that went from SS_INIT to SS_ACK, to be inquired about
     doubts: list[tuple[int, SenderState | None]] = field(default_factory=list)  #: row; GONE, AWAY or None (no doubt)
     asks: list[tuple[Outbound, LK1 | None]] = field(default_factory=list)  #: row; copy to ask about (None: the target)
     events: list[Any] = field(default_factory=list)

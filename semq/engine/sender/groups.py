@@ -1,5 +1,6 @@
-"""Documents to a group of institutions, or to all users of one: one submission becomes a message for each member, in
-one commit (PROTOCOL.md section 2.1).
+"""Documents to a group of institutions, or to all users of an institution (PROTOCOL.md section 2.1).
+
+One submission becomes a message for each member, in one commit.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,17 +17,17 @@ from semq.umx_t.errors import BadAddress, BadCombination
 from semq.umx_t.status import SaveFwd
 
 BYTES_MAX = 32 << 20  # bytes of a document times the number of its members: one commit writes them all
-UNCOMMITTED_MAX = 10_000  # messages to members of groups that are not committed yet
+UNCOMMITTED_MAX = 10_000  # uncommitted messages to members of groups
 NAMED_MAX = 5  # members that an error names
 
 
 def is_group(target: Address) -> bool:
-    """Whether a target is a group of institutions, or all users of one."""
+    """Whether a target is a group of institutions, or all users of an institution."""
     return target.type in (NodeType.GROUP, NodeType.USERS)
 
 
 class GroupExpansion:
-    """Replaces submissions to groups, and bounds the messages to members that are not committed yet."""
+    """Replaces submissions to groups, and bounds the uncommitted messages to members."""
 
     def __init__(self, partners: Partners) -> None:
         self._partners = partners

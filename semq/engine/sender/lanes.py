@@ -1,6 +1,6 @@
 """Lanes: the rows in SS_INIT, a lane for each destination, so that an unreachable partner does not delay others.
 
-While the store may hold unsent rows for a destination, new rows are stored, too, and sent by source and priority
+While the store may hold unsent rows for a destination, new rows wait there, too, and are sent by source and priority
 (``tracks``). The sender uses lanes for its own rows, the hub for stored copies.
 """
 

@@ -1,6 +1,7 @@
 """Positions in a stream, assigned in commit order in the transaction that inserts the row (rule N4, break F7).
 
-Documents with the same order key form a sequence. Documents with @Fixed=1 and no order key form one for each address.
+Documents with the same order key form a sequence. Documents with @Fixed=1 and no order key form a sequence for each
+target address.
 """
 
 from msgspec.structs import replace

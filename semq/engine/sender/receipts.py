@@ -47,7 +47,7 @@ class Receipts:
     ) -> None:
         """Process Ack2 of receivers, and reports and refusals of the hub, each with its index in the packet (needed to
         prove a signed Ack2 alone)."""
-        # An Ack-Fwd may wait: mostly an Ack2 follows and shares the commit.
+        # An Ack-Fwd may wait: usually an Ack2 follows and shares the commit.
         is_hint = all(record.flag is HubFlag.FORWARDED for _, record in placed_records)
         self._core.post(self._receipts(SpeakingNode(source, proof), placed_records), later=is_hint)
 

@@ -2,8 +2,8 @@
 
 The receiver has no valid certificate of the key that signed the copies, and does not record them.
 
-A document in clear is signed again whenever it is sent. The first copy under a new key of this node is sent at once,
-later copies at the pace of inquiries, because the receiver rejects each of them until it has the certificate. A
+A document in clear is signed again whenever it is sent. The first copy under a new key of this node is sent at once.
+Later copies follow at the pace of inquiries, because the receiver rejects each of them until it has the certificate. A
 document sealed under an older key of this node becomes another message (``resealing``) after a marker is recorded at
 its position.
 """
@@ -71,7 +71,7 @@ class RejectedProofs:
         return rejection.times > 0 and self._core.now() >= rejection.until
 
     def note(self, object_id: int) -> None:
-        """Note a committed report. From the second one under a key on, delay the next copy, each time for longer."""
+        """Note a committed report. From the second report about a key on, delay the next copy, each time longer."""
         key, now, settings = self._secrecy.signing_key(), self._core.now(), self._core.settings
         rejection = self._rejections.get(object_id)
         if rejection is None or rejection.key != key:

@@ -149,8 +149,8 @@ class Resealing:
         return row
 
     def _may_sign_anew(self, row: Outbound) -> bool:
-        """Whether to sign a refused document in clear with the present key: it was signed with another one, this was
-        not yet tried, and ``_signed_anew`` has room.
+        """Whether to sign a refused document in clear with the present key: it was signed with another key, the present
+        key was not tried yet, and ``_signed_anew`` has room.
         """
         key, refused = self._secrecy.signing_key(), SignerGone.key_in(row.reason[1] if row.reason is not None else "")
         if not key or refused in ("", key) or self._signed_anew.get(row.lk0) == key:

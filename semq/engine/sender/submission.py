@@ -194,7 +194,7 @@ class Acceptance:
                 self._check_now(submission)
         except SemqError as error:
             if submission.token:
-                return error.with_traceback(None)  # against a cycle of traceback and submission
+                return error.with_traceback(None)  # traceback and submission would form a cycle
             raise
         return None
 
@@ -368,7 +368,7 @@ class _UnitAcceptance:
             else:
                 destination.dropped.append(row.object_id)
         elif goes_now:
-            self._unkept.append(copy(row))  # it is read after the unit
+            self._unkept.append(copy(row))  # a copy, because it is read after the unit
         return Accepted(row.lk0, submission.digest)
 
     def _sealed(self, row: Outbound, envelope: Envelope, submission: Submission) -> tuple[Envelope, Body]:

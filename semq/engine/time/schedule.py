@@ -51,9 +51,10 @@ class Schedule:
         return len(self._slices)
 
     def add(self, row_id: int, now: float, sends: int = 1) -> None:
-        """Plan the first inquiry about a row that is sent now. ``sends``: how often it was sent, with this time.
+        """Plan the first inquiry about a row that is sent now. ``sends``: number of its sends, this one included.
 
-        Each earlier time doubles the interval, because a copy that nobody takes is sent again after each inquiry.
+        Each earlier send doubles the interval, because a copy that its target does not record is sent again after each
+        inquiry.
         """
         doubled = min(sends - 1, self._growing_max)
         due = now + self._first_intervals[doubled]
@@ -88,7 +89,8 @@ class Schedule:
     def begin_again(self, due: float, sample: int = 0) -> None:
         """Make all rows due at ``due``, as for the first inquiry: after it, the intervals grow from twice the first.
 
-        Slices with the slower pace keep it, and an earlier time; only their last ``sample`` ids get the usual pace.
+        Slices with the slower pace keep this pace, and their time if it is earlier. Only their last ``sample`` ids get
+        the usual pace.
         """
         patient = [slice_ for slice_ in self._slices if slice_.patient]
         newest = [Slice(max(s.first, s.last - sample + 1), s.last, due) for s in patient if sample]
