@@ -86,6 +86,8 @@ async def list_instances(session: Session) -> None:
     ]
     if session.out.as_json:
         session.out.data(rows)
+    elif not rows:
+        session.out.notice("the hub is one process, without [cluster]: `semq node status` shows its state")
     else:
         heads = (("store", "<"), ("state", "<"), ("host", "<"), ("endpoint", "<"), ("started", "<"))
         session.out.table(heads, table)

@@ -1,7 +1,8 @@
-"""``semq hub init-ca``: the hub's authority, made before its first start."""
+"""``semq hub``: the hub's authority, made before its first start; the instances of a hub of one process."""
 
 from pathlib import Path
 
+from tests.app.network import Network
 from tests.cli.command import semq
 
 HUB = '[node]\nkind = "platform"\nid = "hub"\n[amqp]\ntls = true\n'
@@ -31,3 +32,10 @@ def test_keys_are_encrypted_with_the_passphrase(tmp_path: Path) -> None:
     result = semq("hub", "init-ca", "--config", str(config), "--json", SEMQ_KEY_PASSPHRASE="a long secret").data
     for key in Path(result["folder"]).rglob("*.key"):
         assert b"ENCRYPTED" in key.read_bytes()
+
+
+def test_a_hub_of_one_process_has_no_list_of_instances_and_says_so(network: Network) -> None:
+    result = semq("hub", "instances", "--node", network.hub.url)
+    assert (result.status, result.out) == (0, "")
+    assert result.err == "the hub is one process, without [cluster]: `semq node status` shows its state\n"
+    assert semq("hub", "instances", "--node", network.hub.url, "--json").data == []
