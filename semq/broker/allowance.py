@@ -1,6 +1,6 @@
 """Limits of one connection's open work, at which reading from the connection or delivering to it pauses.
 
-*In hand* are published messages, and chunks of large ones, that the store has not saved, or a service not settled.
+*In hand* are published messages, and chunks of large ones, that the store has not saved or a service has not settled.
 *Unacknowledged* are deliveries that the client has not settled. *Held* are events that wait until their channel may
 continue.
 """

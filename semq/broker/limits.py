@@ -14,7 +14,7 @@ class BrokerLimits:
     """
 
     output_bytes: int = 256 * 1024  # output waiting for one connection; above it, deliveries to the connection pause
-    in_hand_bytes: int = 16 * MIB  # published by one connection and not settled; above it, reading from it pauses
+    in_hand_bytes: int = 16 * MIB  # published by one connection, not settled; above it, reading pauses
     in_hand_count: int = 20_000
     # bodies delivered to one connection and not acknowledged, at which deliveries to it pause
     unacked_bytes: int = 256 * MIB

@@ -69,7 +69,7 @@ class ServerConfig:
     connection: ConnectionLimits = field(default_factory=ConnectionLimits)
     limits: BrokerLimits = field(default_factory=BrokerLimits)
     vhosts: tuple[str, ...] = ("/",)
-    #: added to SERVER_PROPERTIES; replace those of the same names
+    #: added to SERVER_PROPERTIES; they replace properties of the same names
     properties: Mapping[str, Any] = field(default_factory=dict)
     #: makes the listener of servers that share a port (``shared_port``)
     door: "Callable[[AmqpServer, ListenerConfig], ConnectionAcceptor] | None" = None
@@ -157,7 +157,7 @@ class AmqpServer:
         await self._save_journal()
         if self.journal.has_unwritten:  # the operations of a refused list, or a list that is tried once more
             await self._save_journal()
-        # Before the restore, the note would be about the process before; with operations missing, it would be wrong.
+        # The note would be about the previous process without a restoration, and wrong while operations are missing.
         if self._is_restored and not self.journal.has_unwritten:
             self.journal.add(OrderlyEnd())
             await self._save_journal()
@@ -179,7 +179,10 @@ class AmqpServer:
         self.vhosts[name] = self._make_vhost(name)
 
     def apply_limits(self, limits: BrokerLimits, connections_max: int, connections_per_address_max: int) -> None:
-        """Apply changed limits (not ``window``, ``window_bytes``, ``spill_from``). Objects beyond a limit remain."""
+        """Apply changed limits, except ``window``, ``window_bytes`` and ``spill_from``.
+
+        Open connections keep the limits of one connection. Objects beyond a limit remain.
+        """
         self.limits = limits
         self.listener.config = replace(
             self.listener.config,

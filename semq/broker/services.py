@@ -48,7 +48,7 @@ class ServiceNacked:
 
 @dataclass(frozen=True, slots=True)
 class ReturnedToSender:
-    """The message has no receiver. It is confirmed; a mandatory one is returned first."""
+    """The message has no receiver. It is confirmed; if it is mandatory, it is returned first."""
 
     reply_code: int = 312
     reply_text: str = "NO_ROUTE"

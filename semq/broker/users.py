@@ -56,7 +56,7 @@ class Authenticator(Protocol):
     mechanisms: tuple[str, ...]
 
     async def authenticate(self, mechanism: str, credentials: Credentials, peer: PeerInfo) -> str | None:
-        """Return the name of the user, or None for a refusal; the client cannot distinguish refusals, the log can.
+        """Return the name of the user, or None for a refusal. The log has its reason; the client does not get it.
 
         ``credentials.password`` is None for EXTERNAL, where ``peer.common_name`` is the identity.
         """

@@ -18,7 +18,7 @@ class DatagramChannel:
     """One end of a channel."""
 
     def __init__(self, channel_id: bytes, secret: bytes, times: PathTimes, now: float, *, address: Any = None) -> None:
-        """``address``: that of the other end, which has offered the channel; None if this end offers it."""
+        """``address``: address of the other end, if that end has offered the channel; None if this end offers it."""
         self.id = channel_id
         self.began_at = now
         self.address = address  #: address of the other end; None until it is known
@@ -64,7 +64,7 @@ class DatagramChannel:
 
     @property
     def lost(self) -> int:
-        """The number of missing documents: a later one has arrived, or ``count_missing`` has counted them."""
+        """The number of missing documents: those before an arrived one, and those that ``count_missing`` counts."""
         return max(0, self._expected - self._received)
 
     def seal(self, content: bytes) -> tuple[int, bytes] | None:

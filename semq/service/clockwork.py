@@ -43,7 +43,7 @@ class TickedEngine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ScheduledJob:
-    """A job."""
+    """A job that runs at regular intervals."""
 
     name: str
     every_s: float

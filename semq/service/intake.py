@@ -20,7 +20,7 @@ FRAMES_PER_TURN = 256
 BYTES_PER_TURN = 256 * 1024
 FRAMES_UNDER_WAY_MAX = 4096  # frames passed on whose work is not committed
 BYTES_UNDER_WAY_MAX = 16 << 20
-FRAME_OVERHEAD_BYTES = 200  # counted for a frame besides header and body
+FRAME_OVERHEAD_BYTES = 200  # counted for a frame in addition to header and body
 
 
 class Intake(Generic[Speaker, Frame]):

@@ -113,7 +113,7 @@ class Node(Generic[E]):
         return None
 
     def greeting(self) -> Mapping[str, Any]:
-        """Return server properties for connection.start, beside ``identity``."""
+        """Return server properties for connection.start, in addition to ``identity``."""
         return {}
 
     def build_engine(self, recovered: Recovered) -> E:

@@ -45,8 +45,7 @@ class StoryLine(msgspec.Struct, forbid_unknown_fields=True):
 def story_for(events: Sequence[Mapping[str, Any]], lk0: str, me: str, asker: str, hub: str) -> bytes:
     """Return the story for ``asker`` as bytes to sign. ``me`` is the answering node.
 
-    Raises NotThere unless one of the two nodes sent the message to the other, or the hub asks; also without any public
-    event.
+    Raises NotThere if no event is public, or if the asker is neither the hub nor the other party of the message.
     """
     source = str(parse_lk0(lk0).node)
     side = Side.SENDER if source == me else Side.RECEIVER

@@ -213,7 +213,7 @@ class BrokerChannel:
 
     @property
     def is_full(self) -> bool:
-        """Whether the prefetch for the whole channel is used up; False without one."""
+        """Whether the prefetch for the whole channel is used up; False if there is none."""
         return bool(self.prefetch_global) and self.consumer_unacked >= self.prefetch_global
 
     def deliver(

@@ -129,7 +129,7 @@ def _require_dead_letter_rights(channel: BrokerChannel, name: str, request: m.Qu
 
 
 def _declare_reply_queue(channel: BrokerChannel, request: m.QueueDeclare) -> None:
-    """Tell a client whether the channel that waits for its direct reply still exists."""
+    """Check for a client whether the channel that waits for its direct reply still exists. Raises NotFound."""
     target = channel.session.find_reply_target(request.queue)
     if request.queue != REPLY_TO and target is None:
         raise refusals.no_queue(request.queue, channel.session.vhost.name)

@@ -188,7 +188,7 @@ class ChannelConnection(Protocol):
 class UnsettledDelivery:
     """A delivery that its client has not settled; ``consumer`` is None for basic.get.
 
-    ``item`` is the entry of a queue, or the token of a service; ``size`` is that of the body in bytes.
+    ``item`` is the entry of a queue, or the token of a service; ``size`` is the number of bytes of the body.
     """
 
     __slots__ = ("consumer", "item", "size", "source")

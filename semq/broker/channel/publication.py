@@ -188,7 +188,7 @@ def commit(channel: BrokerChannel, pending: Commit) -> None:
 
 def _offer(exchange: ServiceExchange, event: Published, settle: Settlement | CommitSettlement) -> None:
     session = settle._channel.session  # noqa: SLF001 - both classes are in this module
-    # A message larger than ``body_max`` comes here only if the service drains.
+    # ``check_publish`` refuses a message larger than ``body_max``, unless the service ``drains``.
     body = event.body if event.header.body_size <= exchange.body_max else b""
     arrived: object = event.body  # declared as bytes; ``arrival`` puts an ArrivingDocument here
     document = arrived if isinstance(arrived, ArrivingDocument) else None

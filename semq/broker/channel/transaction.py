@@ -1,9 +1,9 @@
 """tx.select, commit, rollback: publishes and settlements of one channel that take effect together.
 
-Publishes are checked immediately and routed at the commit, where only a service or a full queue can refuse them. If one
-is refused, the others are committed all the same, and the channel is closed. commit-ok is sent when the store has saved
-all changes and every service has settled its messages. Rule: AMQP 0-9-1, class tx; as in RabbitMQ, a rollback does not
-redeliver.
+Publishes are checked immediately and routed at the commit, where only a service or a full queue can refuse them. If a
+publish is refused, the others are still committed, and the channel is closed. commit-ok is sent when the store has
+saved all changes and every service has settled its messages. Rule: AMQP 0-9-1, class tx; as in RabbitMQ, a rollback
+does not redeliver.
 """
 
 from collections.abc import Callable

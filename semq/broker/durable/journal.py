@@ -33,7 +33,7 @@ class Journal:
     """
 
     def __init__(self, store: MessageStore, on_pending: Callable[[], None] = lambda: None) -> None:
-        """``on_pending`` is called when `flush` becomes necessary; it may be called several times before it."""
+        """``on_pending`` is called, perhaps repeatedly, when the operations of this turn need a ``flush``."""
         self._store = store
         self._ops: list[StoreOp] = []
         self._drops: dict[int, list[int]] = {}  # positions, keyed by queue
@@ -140,7 +140,7 @@ class Journal:
     def _take_ops(self) -> list[StoreOp]:
         ops = self._ops
         ops.extend(MarkHandedOut(queue_id, position) for queue_id, position in self._handed_out.items())
-        # All drops may come last: a drop need only come after the add of its message.
+        # All drops may be last: a drop only has to follow the add of its message.
         ops.extend(DropMessages(queue_id, positions) for queue_id, positions in self._drops.items())
         self._ops, self._drops, self._handed_out = [], {}, {}
         return ops

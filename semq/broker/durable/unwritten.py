@@ -1,7 +1,7 @@
 """Operations that the store has not saved because it was unavailable: for each object, only the last one. Pure.
 
 The broker continues without its store, and these operations are written when the store is available again. A client
-that waited for the store has received an error (a publisher basic.nack), although its change may still take effect.
+that waited for the store has received an error (a publisher: basic.nack), although its change may still take effect.
 
 The lists are written in this order: definitions, messages, marks of deliveries, drops, bodies that are no longer
 needed. A crash between two lists repeats messages and loses none.

@@ -1,8 +1,8 @@
 """The consumers of one queue, and their turns. Pure.
 
 Of the consumers that have room, those of the highest priority come first; consumers of one priority take turns. A
-consumer has room while it may get a message (prefetch, channel.flow, output). One without room is set aside until
-``resume`` is called for it, so that full consumers cost nothing.
+consumer has room while it may get a message (prefetch, channel.flow, output). A consumer without room is set aside
+until ``resume`` is called for it, so that full consumers cost nothing.
 """
 
 import heapq

@@ -1,7 +1,7 @@
 """One message inside the broker, and an entry for it in one queue. Pure.
 
-The content header stays encoded, apart from the properties that the broker needs. The table of headers is decoded once:
-the sender of a malformed one must get the error.
+The content header stays encoded, apart from the properties that the broker needs. The table of headers is decoded once,
+so that the sender of a malformed table gets the error.
 """
 
 import re

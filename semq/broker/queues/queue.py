@@ -152,8 +152,8 @@ class Queue:
     def restore(self, entry: QueueEntry, backlog_start: int | None) -> None:
         """Restore one message; called in order of position.
 
-        ``backlog_start``: first position of the backlog; None if there is none. A message behind it is put back like a
-        returned one.
+        ``backlog_start``: first position of the backlog; None if there is none. A message after this position is put
+        back like a returned message.
         """
         self.next_position = max(self.next_position, entry.position + 1)
         retain(entry.message.body)

@@ -1,7 +1,7 @@
 """Comparison of the arguments of a binding to a headers exchange with the headers of a message. Pure.
 
 Rule (AMQP 0-9-1, 3.1.3.4, as interpreted by RabbitMQ): ``x-match`` states whether all or any of the other arguments
-must match; an argument without a value matches a header of that name with any value; names that begin with ``x-`` are
+must match. An argument without a value matches a header of that name with any value. Names that begin with ``x-`` are
 ignored unless ``x-match`` ends in ``-with-x``. A value of another type does not match, but integers and floating-point
 numbers count as one type.
 """

@@ -1,6 +1,6 @@
 """A program that a node keeps running: started with the node, restarted when it ends, stopped with the node.
 
-Its standard input is a pipe from the node, which closes when the node dies. On its standard output the program reports
+Its standard input is a pipe from the node, which closes when the node ends. On its standard output the program reports
 the states of its sections (``section_states``), unless it ``shares_output``. Its log lines go to the node's standard
 error.
 """
@@ -45,7 +45,7 @@ class Companion:
         environment: Callable[[], Mapping[str, str]],
         clock: Clock,
     ) -> None:
-        """``environment`` returns variables for the program that only the running node knows, such as its port."""
+        """``environment`` returns variables with values that only the running node has, such as its port."""
         self._program = program
         self._arguments = arguments
         self._environment = environment

@@ -1,6 +1,6 @@
 """The identity of a running node: key ring, trusted authorities, TLS contexts, lifetimes.
 
-A node has one if it uses TLS. Without TLS, an enrolled local node has one for seals and signatures.
+A node that uses TLS has an identity. Without TLS, an enrolled local node has one, for seals and signatures.
 """
 
 import ssl

@@ -1,8 +1,8 @@
 """Keys and certificates: implements ``KeyHolder`` of ``semq.engine.secrecy.sealing``.
 
 A certificate from the hub's directory is trusted if a trusted authority has signed it, it names the partner, and the
-partner's pins (``secrecy.pins``) do not exclude it. An expired certificate still verifies signatures. One that was
-revoked or removed from the directory verifies nothing.
+partner's pins (``secrecy.pins``) do not exclude it. An expired certificate still verifies signatures. A certificate
+that was revoked or removed from the directory verifies nothing.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -1,7 +1,7 @@
 """Sealing for a running node, built from its identity, the stored certificates and the configuration.
 
 A ``Sealing`` holds the session keys, so a local node passes it on to each new engine. A node without certificates has
-none, and refuses documents that have to be sealed.
+no ``Sealing``, and refuses documents that have to be sealed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from semq.service.credentials.identity import NodeIdentity
 from semq.service.credentials.keyring import CERTIFICATES_MAX, NodeKeys, OwnKeys
 from semq.umx_t.address import Address
 
-# Intervals of inquiry for which a document waits for the certificate of its signer
+# A document waits for the certificate of its signer for this number of inquiry intervals.
 PATIENCE_INQUIRIES = 4
 
 

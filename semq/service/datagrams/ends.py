@@ -122,8 +122,8 @@ class DiallingEnd(DatagramEnd):
                 task.add_done_callback(self._tasks.discard)
 
         async def accept_newest(link: LinkDatagrams) -> None:
-            """Accept one offer after the other, and of those that arrive meanwhile only the last. The peer chooses
-            names and addresses: many lookups at once would stop those of other links."""
+            """Accept one offer after the other, and of the offers that arrive meanwhile only the last. The peer chooses
+            names and addresses: many lookups at once would stop the lookups for other links."""
             nonlocal newest
             accepted: ChannelRecord | None = None
             try:

@@ -1,6 +1,7 @@
 """The limit for packets that a hub passes on to a node: documents have credit, packets of other nodes have none.
 
-Beyond the limit packets are dropped: rows and timers repair that, as every loss. The hub's own records have no limit.
+Beyond the limit packets are dropped: rows and timers repair this loss as any other. The hub's own records have no
+limit.
 """
 
 UNSENT_MAX = 16 << 20  # with more bytes of waiting output, all packets of other nodes are dropped

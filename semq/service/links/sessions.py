@@ -192,7 +192,7 @@ class Links:
         self._engine = engine
         self._datagrams = datagrams
         self.refuse_attachment = refuse_attachment  #: returns why a node may not attach its queues now
-        #: called at each login; the login is refused if it raises a SemqError, or calls the function that it gets
+        #: called at each login; refuses the login by raising a SemqError, or by calling the function that it gets
         self._note_store = note_store
         self._bytes_max = bytes_max  #: unacknowledged bytes of a session
         self.links: dict[str, NodeLink] = {}
@@ -235,7 +235,7 @@ class Links:
         self, session: SessionInfo, statement: NodeStatement, previous: NodeStatement | None, error: SemqError
     ) -> None:
         """Refuse a session whose statement was noted, and note the previous one again."""
-        # With the statement of another store, the next login of the right one would not be recognised as restored.
+        # If the statement of another store stayed, the next login could not show that the right store was restored.
         if self.statements.get(session.user) is statement:
             del self.statements[session.user]
             if previous is not None:

@@ -34,7 +34,7 @@ class Figures:
     """The values from which the families (metrics of one name) are made."""
 
     status: Status
-    warn_days: float  #: a certificate that ends within so many days causes a warning
+    warn_days: float  #: a certificate that ends within this number of days causes a warning
     now_ms: int
     queues: Mapping[str, Any] = field(default_factory=dict)  #: answer of ``queue.census``
     causes: Mapping[str, Any] = field(default_factory=dict)  #: answer of ``stuck.causes``

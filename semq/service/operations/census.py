@@ -26,7 +26,7 @@ class OverviewNode(Protocol):
     clock: Clock
 
     def surroundings(self) -> Surroundings:
-        """Return the facts besides the rows on which the causes of stuck messages depend."""
+        """Return the facts, in addition to the rows, on which the causes of stuck messages depend."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,7 @@ class ReadableNode(Protocol):
     address: Address
 
     def surroundings(self) -> Surroundings:
-        """Return the node's state beside the rows, for the causes of stuck messages."""
+        """Return the facts, in addition to the rows, on which the causes of stuck messages depend."""
 
 
 def message_filter(wanted: MessageSelection, limit: int, state: str | None = None) -> messages.Filter:
