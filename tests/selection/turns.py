@@ -159,9 +159,9 @@ TABLE = """
   20 service/test_process_memory.py
   14 service/test_standby.py
    6 service/test_wire.py
-  12 simulation/test_groups.py
+  12 simulation/documents/test_groups.py
   30 simulation/test_instances.py
-   4 simulation/test_schedule.py
+   4 simulation/documents/test_schedule.py
   18 spark_reconcile/extracts/test_extraction.py
    5 spark_reconcile/extracts/test_signatures.py
   90 spark_reconcile/judgement/test_assessment.py

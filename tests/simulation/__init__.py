@@ -7,9 +7,7 @@
 | `host`           | a process with its disk: store phases, timers, crashes and restarts                      |
 | `application`    | applications that submit documents and receive them: slow, absent, failing               |
 | `plan`           | the plan of a run, drawn from its seed                                                   |
-| `schedule`       | scheduled documents: their release, and their invariants                                 |
-| `groups`         | documents to groups: the members, and their invariants                                   |
-| `pieces`         | documents in pieces: their transfer, search and removal, and their invariants            |
+| `documents`      | documents that are scheduled, to groups, or in pieces, and their invariants              |
 | `direct`         | direct sessions of pairs of local nodes                                                  |
 | `disturbances`   | kinds of faults; false hints; hints aimed at rare cells of the grids (decision tables)   |
 | `oracle`         | the invariants of PROTOCOL.md section 6                                                  |

@@ -17,7 +17,7 @@ from semq.umx_t.address import Address, parse_address
 from semq.umx_t.envelope import Attributes, Body, Envelope
 from semq.umx_t.locator import LK0, parse_lk0
 from semq.umx_t.pieces import PIECES_USER
-from tests.simulation.groups import USERS
+from tests.simulation.documents.groups import USERS
 
 if TYPE_CHECKING:
     from tests.simulation.host import LocalHost

@@ -23,10 +23,10 @@ from semq.umx_t.locator import Store
 from semq.umx_t.records import Presence
 from tests.memory_store.store import CommitFault, MemoryStore
 from tests.memory_store.tables import Tables
-from tests.simulation import groups
 from tests.simulation.application import REFUSED, REFUSED_AT_TIMES, SimOpener, SimulatedApplications
+from tests.simulation.documents import groups
+from tests.simulation.documents.schedule import SimulatedDoors
 from tests.simulation.network import SimLink, SimSession
-from tests.simulation.schedule import SimulatedDoors
 from tests.simulation.timeline import SimClock
 
 if TYPE_CHECKING:

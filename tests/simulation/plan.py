@@ -16,7 +16,7 @@ from semq.umx_t.status import SaveFwd
 from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, PlannedDocument
 from tests.simulation.disturbances.drills import GOALS, TRUTHS, Goal
 from tests.simulation.disturbances.faults import ALL_KINDS, DISASTERS, HELL_ONLY, KINDS, OF_THE_HUB
-from tests.simulation.groups import group_of
+from tests.simulation.documents.groups import group_of
 from tests.simulation.timeline import EPOCH
 
 HELL_SHARE = 0.25  # of the seeds without a theme

@@ -17,13 +17,13 @@ from tests.memory_store.tables import Tables
 from tests.simulation.direct import DirectPairs
 from tests.simulation.disturbances.drills import Goal
 from tests.simulation.disturbances.faults import Faults
-from tests.simulation.groups import not_reported
+from tests.simulation.documents.groups import not_reported
+from tests.simulation.documents.pieces import SimulatedPieces
 from tests.simulation.host import Host, HubHost, LocalHost
 from tests.simulation.network import SimLink
 from tests.simulation.oracle.messages import BackupRecord, SimulatedMessage
 from tests.simulation.oracle.oracle import InvariantBroken, Oracle
 from tests.simulation.oracle.truth import was_taken_and_refused
-from tests.simulation.pieces import SimulatedPieces
 from tests.simulation.plan import NAMES, Plan, draw
 from tests.simulation.timeline import EPOCH, Timeline
 

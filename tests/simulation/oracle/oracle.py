@@ -18,11 +18,11 @@ from semq.umx_t.status import AppStatus, Arrival, Direction, Outcome, SaveFwd, S
 from tests.memory_store.tables import Tables
 from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, PlannedDocument
 from tests.simulation.disturbances.faults import HELL_ONLY
-from tests.simulation.groups import GroupRecords
+from tests.simulation.documents.groups import GroupRecords
+from tests.simulation.documents.pieces import piece_or_document
+from tests.simulation.documents.schedule import ScheduleRecords
 from tests.simulation.oracle.messages import BackupRecord, SimulatedMessage, SourceStream
 from tests.simulation.oracle.truth import is_correction, is_true, new_markers, recv_contradicts_outcome, was_corrected
-from tests.simulation.pieces import piece_or_document
-from tests.simulation.schedule import ScheduleRecords
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host, LocalHost

@@ -39,7 +39,7 @@ SEARCH_S = 2.0  # longest duration of a search
 
 
 @dataclass(slots=True, eq=False)
-class Transfer:
+class SimulatedTransfer:
     """A document in pieces on the disk of its sender. A restored backup does not take it back."""
 
     source: str
@@ -72,7 +72,7 @@ class SimulatedPieces:
 
     def __init__(self, world: "World") -> None:
         self.world = world
-        self.transfers: dict[str, Transfer] = {}  #: by name
+        self.transfers: dict[str, SimulatedTransfer] = {}  #: by name
         self._searches: defaultdict[str, set[str]] = defaultdict(set)  #: documents under search, by node
         self._purged: set[str] = set()
 
@@ -92,13 +92,13 @@ class SimulatedPieces:
             source, target = chance.sample(names, 2)
             body = chance.randbytes(chance.randint(PIECE_BYTES + 1, 4 * PIECE_BYTES))
             name = str(LK0(1, source, 1, 1, 0, number))
-            transfer = self.transfers[name] = Transfer(source, target, name, body)
+            transfer = self.transfers[name] = SimulatedTransfer(source, target, name, body)
             self.world.time.at(chance.uniform(0.0, self.world.plan.faulty_s * 0.7), self._send, transfer)
         if self.transfers:
             self.world.time.after(SWEEP_S, self._sweep)
 
     # --- the sender
-    def _send(self, transfer: Transfer) -> None:
+    def _send(self, transfer: SimulatedTransfer) -> None:
         """Send the remaining pieces that have no message, and again until all have a receipt or one has failed."""
         if transfer.failed:
             return
@@ -111,7 +111,7 @@ class SimulatedPieces:
         if transfer.remaining:
             self.world.time.after(AGAIN_S, self._send, transfer)
 
-    def _piece(self, transfer: Transfer, number: int) -> Submission:
+    def _piece(self, transfer: SimulatedTransfer, number: int) -> Submission:
         target = self.world.host(transfer.target).address
         attributes = attributes_of_piece(transfer.attributes, str(PieceName(transfer.name, number)))
         to = Address(target.type, target.id, PIECES_USER)
@@ -155,12 +155,12 @@ class SimulatedPieces:
                 self.remove(transfer)
         self.world.time.after(SWEEP_S, self._sweep)
 
-    def _has_ended(self, transfer: Transfer) -> bool:
+    def _has_ended(self, transfer: SimulatedTransfer) -> bool:
         messages = self.world.oracle.messages.values()
         ended = all(m.outcome is not None or m.forgotten for m in messages if m.document == transfer.name)
         return ended and (transfer.failed or transfer.name in self.world.oracle.answered)
 
-    def remove(self, transfer: Transfer) -> None:
+    def remove(self, transfer: SimulatedTransfer) -> None:
         """Remove the pieces at the receiver, unless the manifest is there or arrives. Real nodes wait for 30 days."""
         host = self.world.host(transfer.target)
         arrives = transfer.name in self._searches[host.name] or not host.is_idle
