@@ -72,12 +72,12 @@ class AlreadyGone(Unavailable):
 
 
 class NotYetKnown(Unavailable):
-    """The document has no outcome yet; it is on its way or stored, it has not failed."""
+    """The time to wait has ended before the document had an outcome; it has not failed, and its delivery continues."""
 
     code = "SEMQ-1313"
     remedy = (
-        "The node has accepted the document: do not send it again. `semq msg wait` waits for it, `semq msg trace` "
-        "shows how far it has come."
+        "The node has the document: do not send it again. `semq msg wait NAME` waits longer, `semq msg trace NAME` "
+        "shows how far it has come, `semq stuck explain NAME` what it waits for."
     )
 
 

@@ -45,7 +45,7 @@ class Watch:
             record, fate = await self._until_known(str(record["lk0"]), until)
         if fate is None:
             facts = {"waits_for": reason_text(record.get("reason"))} if "submission" in record else {}
-            raise NotYetKnown(lk0=record["lk0"], waited_s=timeout_s, **facts)
+            raise NotYetKnown(name=record.get("name"), lk0=record["lk0"], waited_s=timeout_s, **facts)
         if not fate.is_delivered:
             raise NotDelivered(lk0=fate.lk0, outcome=fate.outcome, reason=fate.reason)
         return fate

@@ -1,6 +1,7 @@
 """Sending, receiving and reading messages from the command line."""
 
 import json
+import re
 from base64 import b64decode
 from hashlib import sha256
 from pathlib import Path
@@ -175,7 +176,10 @@ def test_a_wait_for_delivery_without_a_receipt_is_refused(network: Network, orde
 
 def test_a_wait_without_an_outcome_in_time_ends_with_status_69(network: Network) -> None:
     words = ["--to", ABSENT, "--wait", "delivered", "--timeout", "1", "--node", network.sender.url]
-    semq("msg", "send", *words, stdin=b"x").fails(69, "SEMQ-1313")
+    result = semq("msg", "send", *words, stdin=b"x")
+    result.fails(69, "SEMQ-1313", "do not send it again. `semq msg wait NAME` waits longer")
+    [name] = re.findall(r"\(name='([^']+)'", result.err)  # for the commands of the remedy
+    assert semq("msg", "show", name, *words[-2:], "--json").data["target"] == f"1.{ABSENT}"
 
 
 @pytest.mark.parametrize(
