@@ -26,6 +26,7 @@ from semq.cli.messages.presentation import (
 from semq.cli.options.times import milliseconds_ago, milliseconds_ahead
 from semq.cli.output.values import moment
 from semq.cli.session import RowsOption, Session, on_node
+from semq.errors import SemqError
 from semq.umx_t.short_name import short_name
 
 group = typer.Typer()
@@ -139,40 +140,47 @@ async def send(
         )
     if token is not None and len(file or []) > 1:
         raise TokenForSeveralFiles(token=token, files=len(file or []))
-    for name, body in read_bodies(file, allow_empty=allow_empty):
-        default_key = "" if name == STDIN else Path(name).name
-        sent = await session.client.send(
-            to,
-            body,
-            app_key=AppKey(domain, type, subtype, default_key if key is None else key),
-            save_fwd=save_fwd,
-            ack2=ack2,
-            reliable=reliable,
-            order_key=order_key,
-            fixed=fixed,
-            content_type=content_type if content_type is not None else content_type_of(name, first_block(body)),
-            content_encoding=content_encoding,
-            priority=priority,
-            expires_at=milliseconds_ahead(expires) if expires else 0,
-            not_before=milliseconds_ahead(not_before) if not_before else 0,
-            encrypt=encrypt,
-            token=token,
-            timeout_s=session.timeout_s,
-        )
-        facts: dict[str, object] = {
-            "name": sent.name,
-            "lk0": sent.lk0,
-            "repeated": sent.repeated,
-            "digest": sent.digest,
-            "token": sent.token,
-        }
-        if sent.not_before:
-            facts["not_before"] = sent.not_before
-        if wait is WaitFor.delivered:
-            fate = await session.client.wait_for_delivery(sent.lk0, session.timeout_s)
-            facts["outcome"] = fate.outcome
-        result = "delivered" if wait is WaitFor.delivered else _accepted_as(sent)
-        session.out.result(facts, f"{sent.name}  {result}")
+    remaining = list(file or [])
+    try:
+        for name, body in read_bodies(file, allow_empty=allow_empty):
+            remaining = remaining[1:]
+            default_key = "" if name == STDIN else Path(name).name
+            sent = await session.client.send(
+                to,
+                body,
+                app_key=AppKey(domain, type, subtype, default_key if key is None else key),
+                save_fwd=save_fwd,
+                ack2=ack2,
+                reliable=reliable,
+                order_key=order_key,
+                fixed=fixed,
+                content_type=content_type if content_type is not None else content_type_of(name, first_block(body)),
+                content_encoding=content_encoding,
+                priority=priority,
+                expires_at=milliseconds_ahead(expires) if expires else 0,
+                not_before=milliseconds_ahead(not_before) if not_before else 0,
+                encrypt=encrypt,
+                token=token,
+                timeout_s=session.timeout_s,
+            )
+            facts: dict[str, object] = {
+                "name": sent.name,
+                "lk0": sent.lk0,
+                "repeated": sent.repeated,
+                "digest": sent.digest,
+                "token": sent.token,
+            }
+            if sent.not_before:
+                facts["not_before"] = sent.not_before
+            if wait is WaitFor.delivered:
+                fate = await session.client.wait_for_delivery(sent.lk0, session.timeout_s)
+                facts["outcome"] = fate.outcome
+            result = "delivered" if wait is WaitFor.delivered else _accepted_as(sent)
+            session.out.result(facts, f"{sent.name}  {result}")
+    except SemqError:
+        if 0 < len(remaining) < len(file or []):
+            session.out.notice(f"not sent: {', '.join(remaining)}")
+        raise
 
 
 def _accepted_as(sent: Sent) -> str:

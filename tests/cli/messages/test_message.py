@@ -182,6 +182,20 @@ def test_a_wait_without_an_outcome_in_time_ends_with_status_69(network: Network)
     assert semq("msg", "show", name, *words[-2:], "--json").data["target"] == f"1.{ABSENT}"
 
 
+def test_files_after_one_whose_wait_fails_are_named_as_not_sent(network: Network, tmp_path: Path) -> None:
+    files = [tmp_path / f"{uuid4()}.xml" for _ in range(3)]
+    for file in files:
+        file.write_text("x")
+    words = ["--to", ABSENT, "--wait", "delivered", "--timeout", "1", "--node", network.sender.url]
+    result = semq("msg", "send", *(f"--file={file}" for file in files), *words)
+    assert result.status == 69
+    notice, error = result.err.splitlines()
+    assert notice == f"not sent: {files[1]}, {files[2]}"
+    assert error.startswith("semq: SEMQ-1313 ")
+    assert semq("msg", "show", files[0].name, *words[-2:]).status == 0
+    semq("msg", "show", files[1].name, *words[-2:]).fails(1, "SEMQ-1207")
+
+
 @pytest.mark.parametrize(
     ("words", "code"),
     [
