@@ -64,9 +64,9 @@ class Core:
     ) -> None:
         """Post work to the store.
 
-        ``later``: the work may wait for more work. ``failed`` is called if the work is abandoned; without ``failed``,
-        timers repeat the work. ``ahead``: large bodies by table; while they are written, other work may overtake
-        this work.
+        ``later``: the work may wait for other work and share its commit. ``failed`` is called if the work is abandoned;
+        without ``failed``, timers repeat the work. ``ahead``: large bodies by table; while they are written, other work
+        may overtake this work.
         """
         if failed is not None:
             work.on_failure = failed

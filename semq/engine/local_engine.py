@@ -280,7 +280,7 @@ class LocalEngine:
             self._note_certificate(news)
 
     def _note_certificate(self, news: CertificateNews) -> None:
-        """Note a partner's new certificate: if it is neither the first nor signed by an older key, as a violation."""
+        """Note a partner's new certificate; as a violation if it is neither the first nor signed by an older key."""
         if not (news.is_first or news.is_vouched):
             error = CertificateUnvouched(node=news.node, fingerprint=news.fingerprint, key_id=news.key_id)
             self.note_violation(parse_address(news.node), error)

@@ -148,7 +148,7 @@ class OpenedPayload(NamedTuple):
 
 
 class PacketProof(msgspec.Struct, frozen=True):
-    """The data that proves single receipts of a signed packet later."""
+    """The data with which each receipt of a signed packet can be proved alone, later."""
 
     signature: str
     leaves: bytes  #: the joined hashes of the statements, in the order of the records

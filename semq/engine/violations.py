@@ -1,4 +1,4 @@
-"""Violations by peer: in each minute the ledger gets the first lines, and one line with the number of the others.
+"""Violations by peer: for each minute the ledger gets the first ones, and one line with the number of the others.
 
 Without this bound a hostile peer could fill the ledger, because it can break a rule with every record of a packet.
 """

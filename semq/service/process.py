@@ -23,9 +23,9 @@ from semq.service.log import set_up
 log = structlog.get_logger("semq.process")
 
 CLIENT_VARIABLE = "SEMQ_NODE"  # a variable of the command line, not a key of section [node]
-# Exit statuses of a node process (sysexits.h where it has one).
+# Exit statuses of a node process; those of sysexits.h where it has a fitting one.
 EXIT_OK, EXIT_CONFIG, EXIT_UNAVAILABLE = 0, 78, 69
-STANDBY_CHECK_S = 0.5  # between two checks whether a node that was told to end during its start is a standby
+STANDBY_CHECK_S = 0.5  # between two checks whether a node that must end during its start is a standby
 COLLECTOR_THRESHOLDS = (20_000, 20, 50)  # of three generations
 
 

@@ -201,7 +201,7 @@ class Custody:
         """Do nothing: a copy is not deleted when it is sent."""
 
     def plan_inquiry(self, object_id: int, sends: int = 1) -> None:
-        self.schedule.add(object_id, self.core.now())  # ``hub_attempts_max`` bounds the sends of a session
+        self.schedule.add(object_id, self.core.now())  # without ``sends``, which ``hub_attempts_max`` bounds
 
     # --- inquiries
     def _ask(self, unit: Unit, query: Query) -> Asked:

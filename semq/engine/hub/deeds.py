@@ -67,7 +67,7 @@ class AfterCopies:
     released: list[Outbound] = field(default_factory=list)  #: deleted rows
     refused: list[Outbound] = field(default_factory=list)  #: rows that an operator has refused
     wake: list[Outbound] = field(default_factory=list)  #: copies to be sent, perhaps again
-    renewed: list[Outbound] = field(default_factory=list)  #: copies with a new signature, or that became markers
+    renewed: list[Outbound] = field(default_factory=list)  #: copies that got a new signature or became markers
     mail: list[MailArguments] = field(default_factory=list)
     frames: list[Data] = field(default_factory=list)
     to_pass_on: list[Inquiry] = field(default_factory=list)  #: inquiries about messages without a copy here

@@ -20,7 +20,7 @@ class PresentNode:
     is_here: bool = True  #: at this instance (``instances``)
     partners: Sequence[Address] = ()  #: as last sent to the node
     groups: Sequence[Presence] = ()  #: as last sent to the node
-    users_present: frozenset[str] = frozenset()  #: as the node has named them
+    users_present: frozenset[str] = frozenset()  #: as last reported by the node
     users_passed: frozenset[str] = frozenset()  #: users in the report that was passed on last
     users_passed_at: float = -inf  #: when that report was passed on, monotonic seconds
     #: Messages of class 3 without an Ack2: ident to source, attempt, and time (monotonic seconds); oldest first.

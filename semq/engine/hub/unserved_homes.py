@@ -27,7 +27,7 @@ class UnservedHomes:
 
     def note(self, store: StoreName, message: StoreFrames) -> None:
         """Note the class-3 documents of a returned message, and answer its inquiries about copies with UNAVAIL (H9)."""
-        # The limit is common, so documents for retired stores must not count.
+        # All stores share DOCUMENTS_MAX, so documents for retired stores must not count.
         self._waiting = {name: idents for name, idents in self._waiting.items() if self._is_in_use(name)}
         waiting = self._waiting.setdefault(store, {})
         for frame in message.frames:

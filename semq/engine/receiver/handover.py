@@ -77,7 +77,8 @@ class Handover:
                 self.note_waiting(row)
 
     def _arrived_in_order(self, row: Pending) -> None:
-        """Search the order of a row; queue the row instead if the order is new and other rows of the user wait."""
+        """Search for the next document of a row's order. If the order is new and other rows of the user wait, queue the
+        row instead."""
         key = (row.lk0.store, row.order_key)
         if key in self.orders or not self.queue_of(row.target.user).has_waiting:
             self.search(key, row.target.user)

@@ -31,9 +31,10 @@ class PiecesHere(NamedTuple):
     piece_count: int
     size: int  #: bytes
     digest: str  #: as ``PiecesManifest.pieces``
+    brefs: tuple[int, ...]  #: their rows in tb_0030
 
 
-NO_PIECES = PiecesHere(0, 0, digest_of(()))
+NO_PIECES = PiecesHere(0, 0, digest_of(()), ())
 PiecesFound = Callable[[PiecesHere], None]
 # Search for the pieces of a document: its source node, its name, and the function that is called with the result. It is
 # not called if the store is away, the engine has ended or too many searches wait: then the manifest arrives again.
@@ -48,12 +49,18 @@ def counted_size(size: int) -> int:
 
 
 class PieceStock:
-    """The bytes of the pieces in tb_0030, by source."""
+    """The pieces in tb_0030: their bytes by source, and which of them must stay or are about to be removed.
+
+    Pieces are searched before a manifest is recorded, and old pieces are removed after a search for their manifest. So that
+    neither misses the other, ``claim`` and ``give_up`` mark rows in memory when the record or the removal is decided.
+    """
 
     def __init__(self, stored: Iterable[StoredPiece]) -> None:
-        self._sizes: dict[int, int] = {}  #: counted bytes by row; with it, a deletion decided twice counts once
+        self._sizes: dict[int, int] = {}  #: counted bytes by row, so that a deletion decided twice counts once
         self._ended: set[int] = set()  #: rows that are not counted any more, and not deleted yet
         self._bytes: defaultdict[str, int] = defaultdict(int)
+        self._claimed: set[int] = set()  #: rows whose manifest is recorded, or is in a commit
+        self._given_up: set[int] = set()  #: rows about to be removed without a manifest
         self.notices: set[int] = set()  #: rows of notices
         for piece in stored:
             self._add(piece)
@@ -69,6 +76,19 @@ class PieceStock:
     def size_of(self, bref: int) -> int:
         """Return the bytes counted for a row, at least ``COUNTED_MIN``; 0 if it is no stored piece."""
         return self._sizes.get(bref, 0)
+
+    def claim(self, brefs: Sequence[int]) -> bool:
+        """Keep the pieces of a manifest that is about to be recorded; return False if some are gone or given up."""
+        if any(bref not in self._sizes or bref in self._ended or bref in self._given_up for bref in brefs):
+            return False
+        self._claimed.update(brefs)
+        return True
+
+    def give_up(self, brefs: Iterable[int]) -> list[int]:
+        """Return the pieces that may be removed without a manifest: those that no manifest has claimed."""
+        unclaimed = [bref for bref in brefs if bref not in self._claimed]
+        self._given_up.update(unclaimed)
+        return unclaimed
 
     def add(self, row: Pending) -> None:
         """Count a committed row if it is a piece."""
@@ -86,7 +106,8 @@ class PieceStock:
 
     def remove(self, row: Pending) -> None:
         self.end(row)
-        self._ended.discard(row.bref)
+        for marked in (self._ended, self._claimed, self._given_up):
+            marked.discard(row.bref)
         self._sizes.pop(row.bref, None)
 
     def _add(self, piece: StoredPiece) -> None:
@@ -124,7 +145,7 @@ def check_manifest(envelope: Envelope, payload: bytes, here: PiecesHere, setting
     _check_size(manifest.size, settings)
     if here.piece_count < manifest.count:
         raise PiecesMissing(document=document, pieces=manifest.count, found=here.piece_count)
-    if here != (manifest.count, manifest.size, manifest.pieces):
+    if (here.piece_count, here.size, here.digest) != (manifest.count, manifest.size, manifest.pieces):
         raise PiecesMissing(NOT_DESCRIBED, document=document)
 
 
@@ -141,7 +162,8 @@ def pieces_here(arrived: Iterable[ArrivedPiece]) -> PiecesHere:
     for piece in arrived:
         by_number.setdefault(piece.number, piece)
     pieces = [by_number[number] for number in sorted(by_number)]
-    return PiecesHere(len(pieces), sum(piece.size for piece in pieces), digest_of(piece.digest for piece in pieces))
+    size, digest = sum(piece.size for piece in pieces), digest_of(piece.digest for piece in pieces)
+    return PiecesHere(len(pieces), size, digest, tuple(piece.bref for piece in pieces))
 
 
 def pieces_in_order(arrived: Sequence[ArrivedPiece], document: str, manifest: PiecesManifest) -> list[int]:

@@ -126,7 +126,7 @@ class Receiver:
         self.core.post(self._record(peer, [message], here))
 
     def _is_stored_ahead(self, message: Data) -> bool:
-        """Whether the body is stored ahead, on another connection. A sealed body is stored opened, so not ahead."""
+        """Whether the body is stored ahead, on another connection. A sealed body is not: it must be opened first."""
         is_large = len(message.body) >= self.core.settings.ahead_bytes and isinstance(message.body, bytes)
         return is_large and message.envelope.is_class3 and not message.envelope.is_sealed
 

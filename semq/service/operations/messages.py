@@ -260,7 +260,8 @@ class MessageReading:
     async def explain(self, arguments: ByName) -> dict[str, Any]:
         """Explain one message: whether it is stuck, cause, next step, last events.
 
-        ``waits``: what a message waits for that is not stuck (yet). ``link``: the state of the link for which it waits.
+        ``waits``: if the message is not stuck (yet), what it waits for. ``link``: the state of the link for which it
+        waits.
         """
         row = await self.show(arguments)
         events = submissions.events(row) if _waits(row) else await self._node.store.execute(messages.trace, row["lk0"])

@@ -104,7 +104,7 @@ class Reloading:
         sections: dict[str, Any] = {}
         for name, keys in RELOADED.items():
             section, section_before = getattr(configured, name), getattr(before, name)
-            # A hub has no section hub. Direct links need a virtual host and a certificate, which need a restart.
+            # A hub has no section [hub]. Direct links need a virtual host and a certificate, which need a restart.
             is_missing = section is None or section_before is None
             if (keys and is_missing) or (name == "direct" and bool(section) != bool(section_before)):
                 section = section_before
