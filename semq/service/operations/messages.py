@@ -189,7 +189,7 @@ class MessageReading:
         events = []
         for member in members:
             for line in await self._node.store.execute(messages.trace, member["lk0"]):
-                detail = " ".join(filter(None, (f"{member['target']}:", line.get("detail"))))
+                detail = ": ".join(filter(None, (member["target"], line.get("detail"))))
                 events.append({**line, "detail": detail})
         events.sort(key=lambda line: str(line["at"]))
         return {
