@@ -146,7 +146,7 @@ async def _authority(hub: HubAddress, fingerprint: str) -> TrustStore:
     trust = TrustStore.from_pem(pem.encode() if isinstance(pem, str) else b"")
     expected = plain_fingerprint(fingerprint)
     if len(trust.authorities) != 1 or trust.fingerprints != [expected]:
-        # The whole fingerprint that was found would tempt to copy it, and the check would be void.
+        # Show only the beginning: operators could copy a whole fingerprint into the command without comparing it.
         raise NoSuchFingerprint(wanted=expected[:80], found=[f"{found[:8]}…" for found in trust.fingerprints[:3]])
     return trust
 

@@ -403,7 +403,7 @@ class LocalNode(Node[LocalEngine]):
         base["sql_submissions"] = await self.store.execute(submissions.counts)
         waiting, quota = self.engine.rows.unsettled, self.settings.protocol.quota_rows_per_partner
         direct = set(map(str, self.engine.uplink.partners))
-        is_told = self.settings.has_no_hub or link is not None  # without its link, who is online is not known
+        is_told = self.settings.has_no_hub or link is not None  # without a link to the hub it is unknown who is online
         base["partners"] = {
             node: {
                 "online": node in direct or (self.engine.partners.online.get(node, False) if is_told else None),
@@ -418,7 +418,7 @@ class LocalNode(Node[LocalEngine]):
         return base
 
     def surroundings(self) -> Surroundings:
-        """Return what the causes of stuck messages depend on, besides their rows."""
+        """Return the facts about this node that, with the rows, explain why messages are stuck."""
         engine = self.engine
         direct = set(map(str, engine.uplink.partners))
         return Surroundings(

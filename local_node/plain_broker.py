@@ -2,8 +2,8 @@
 
 The node is durable in its own Postgres; documents for other institutions wait there. User ``guest`` with password
 ``guest`` has all rights in virtual host ``/``, from this machine only. The data folder has the configuration for the
-command line, ``broker.toml``. Without ``--data`` the folder is temporary. Standard output gets the line ``ready`` only,
-standard error the folder, the user, and the log from warnings on.
+command line, ``broker.toml``. Without ``--data`` the folder is temporary. Standard output has only the line
+``ready``; standard error has the folder, the user, and the warnings and errors of the log.
 """
 
 import argparse
@@ -46,8 +46,8 @@ level = "warning"
 # Text for people: who may log in.
 LOGIN = "user guest, password guest, virtual host /, from this machine only"
 
-# Prefixes of the environment variables that the broker reads: limits and the log. Others of [amqp] may be set for a
-# node; here they would replace ``--port`` and make LOGIN untrue.
+# Prefixes of the environment variables that the broker reads: limits and the log. FOREIGN_VARIABLES may be set for
+# another node; here they would replace ``--port`` and make LOGIN untrue.
 OWN_VARIABLES = ("SEMQ_AMQP__", "SEMQ_LOG__")
 FOREIGN_VARIABLES = tuple(f"SEMQ_AMQP__{key}" for key in ("HOST", "PORT", "USERS", "TLS", "ALLOW_PLAIN"))
 

@@ -24,8 +24,8 @@ class Backlog:
     def __init__(
         self, count: Callable[[int], Awaitable[int]], unacknowledged: Callable[[], int], now: Callable[[], float]
     ) -> None:
-        """``count(at_most)`` counts the rows in the store, which include delivered, unacknowledged ones;
-        ``unacknowledged`` returns the number of those.
+        """``count(at_most)`` counts the rows in the store, unacknowledged deliveries included;
+        ``unacknowledged`` counts these deliveries.
         """
         self._count = count
         self._unacknowledged = unacknowledged

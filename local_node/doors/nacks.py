@@ -1,8 +1,8 @@
 """Nacked documents: the reasons of their nacks, in the log and as events ``refused``.
 
 A basic.nack has no field for a reason. With ``reply_to`` the publisher receives the reason at that address; then there
-is neither a line in the log nor an event. In ``QUIET_S`` seconds the log gets one line for each error code and target
-node. Documents beyond ``EVENTS_MAX`` in a turn are only counted.
+is neither a line in the log nor an event. The log gets at most one line in ``QUIET_S`` seconds for each error code
+and target node. Documents beyond ``EVENTS_MAX`` in a turn are only counted.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
-"""The AMQP properties of a document, besides its UMX-T attributes.
+"""AMQP properties that applications set on documents, and the headers that carry them to the receiver.
 
-Between nodes, the AMQP properties belong to the nodes. An application's ``correlation_id``, ``type`` and ``message_id``
+On links, the nodes use the AMQP properties themselves. An application's ``correlation_id``, ``type`` and ``message_id``
 therefore travel as headers, which a seal or signature covers. The receiver's application gets the first two as
 properties again; the property ``message_id`` that it receives is the LK0.
 """

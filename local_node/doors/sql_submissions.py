@@ -150,7 +150,7 @@ class SqlSubmissions:
         self._reading_engine = None
 
     def _settle(self, row: Submitted, result: SubmissionResult) -> None:
-        """Note the result of a row; after the last one of a read, read again."""
+        """Note the result of a row; after the last row of a read, read again."""
         self._under_way.discard(row.row_id)
         for report in self._listeners.pop(row.row_id, ()):
             report(result)
@@ -221,7 +221,8 @@ class SqlSubmissions:
     def _store_waits(self, *, is_round_over: bool) -> None:
         """Store which targets are passed over, if that has changed, for ``semq_status`` and operators.
 
-        A round, in which targets are only added, begins with a poll, and ends with the read that finds no further rows.
+        A round of reads begins with a poll, and ends with the read that finds no further rows. During a round, targets
+        are only added.
         """
         waits = {} if is_round_over else dict(self._stored_waits or {})
         waits |= {

@@ -1,8 +1,8 @@
 """Exchange ``semq``: applications publish documents. A confirm means that the document is committed.
 
 The routing key is the target's address; UMX-T attributes are headers. Bad input closes the channel, with the SEMQ code
-and the remedy. A temporary refusal is nacked (``nacks``). With ``reply_to`` the result is published there, too, in the
-format of ``semq.admin``; an error of SEMQ then nacks the document and leaves the channel open.
+and the remedy. A temporarily refused document is nacked (``nacks``). With ``reply_to`` the result is published there,
+too, in the format of ``semq.admin``; an error of SEMQ then nacks the document and leaves the channel open.
 """
 
 from collections.abc import Callable

@@ -56,7 +56,7 @@ class Answers:
         self._node = node
         self._duty = SuccessionDuty(node)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._second = 0  #: the second of the clock in which the last question came
+        self._second = 0  #: the second of the clock in which the last question arrived
         self._questions_in_second = 0
 
     async def listen(self, client: ClientLink) -> None:

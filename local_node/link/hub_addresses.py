@@ -14,7 +14,7 @@ from semq.transport.dialer import PRODUCT, DialConfig
 from semq.umx_t.address import Address
 
 # Time limit for a connection to a partner, or to a hub with several addresses: a machine that is down gives no answer.
-# A refusal must arrive within it: its peer waits for the two seconds of ``listener.PAUSE_S`` first.
+# A refusal must arrive within this time; the peer sends it after ``listener.PAUSE_S``, two seconds.
 CONNECT_S = 5.0
 
 

@@ -1,6 +1,6 @@
-"""Exchange ``semq.ask`` at a node with direct links: partners that dial this node ask about messages between the two.
+"""Exchange ``semq.ask`` at a node with direct links: partners that dial this node ask about common messages.
 
-Question and answer have the form that they have at a hub (PROTOCOL.md section 20). A node can ask only partners that it
+Questions and answers have the same form as at a hub (PROTOCOL.md section 20). A node can ask only partners that it
 dials.
 """
 

@@ -20,7 +20,7 @@ from semq.transport.turn import Turn
 
 VIRTUAL_HOST = "enroll"
 PATIENCE_S = 30.0
-CANNOT_ANSWER = InternalError, ConnectionForced  # ends of a connection by a peer that stops or has failed: no refusal
+CANNOT_ANSWER = InternalError, ConnectionForced  # a peer that stops or has failed closes the connection so: no refusal
 
 
 async def request(

@@ -306,7 +306,7 @@ class Uplink:
         if self._partner is not None:
             return self._partner
         stated = parse_address(str(client.machine.peer_properties.get("node", "platform")))
-        claimed = Address(NodeType.PLATFORM, stated.id)  # so that the certificate of an institution proves no hub
+        claimed = Address(NodeType.PLATFORM, stated.id)  # an institution's certificate proves no hub
         if client.link.peer.certificate is None:
             return claimed
         proven = certificate_of(client.link.peer).node
@@ -391,7 +391,7 @@ class Uplink:
             self._engine().receive(self.link, frames)
 
     def _queue_presence(self, frame: Frame) -> bool:
-        """Queue a packet of presence from the peer in parts; return False for other frames.
+        """Queue a presence packet of the peer in parts; return False for other frames.
 
         Each turn processes one part, PRESENCE_PER_TURN records, because checking the signatures of certificates takes
         time.

@@ -1,4 +1,4 @@
-"""Operations of a local node, besides those in ``semq.service.operations``.
+"""Operations of a local node, in addition to those in ``semq.service.operations``.
 
 | module       | operations                                                          |
 |--------------|---------------------------------------------------------------------|

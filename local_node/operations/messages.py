@@ -120,7 +120,7 @@ class LocalOperations:
     async def requeue(self, arguments: ActOnFailed, caller: Caller) -> dict[str, Any]:
         """Give parked documents to their application again, and submit refused submissions again.
 
-        Returns the number of all, and the new states of the submissions by their old LK0s.
+        Returns the number of documents and submissions, and the new states of the submissions by their old LK0s.
         """
         names, why = [str(name) for name in arguments.ids], caller.with_user(arguments.why)
         brefs = _record_ids(names)

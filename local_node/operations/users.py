@@ -10,7 +10,7 @@ from semq.service.operations.arguments import Arguments, Institution
 from semq.service.operations.operation import look
 from semq.umx_t.address import NodeType, parse_address
 
-LIST_MAX = 50_000  # more than a node knows
+LIST_MAX = 50_000  # more users than a node records
 
 
 class ListUsers(Arguments, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""The sending of pieces to the receiver's node, and of the manifest when all have arrived.
+"""Sending of pieces to the receiver's node, and then, when all pieces have arrived, of the manifest.
 
 Each piece is a message of class 3, and is deleted when the receipt has arrived. Few pieces are under way to one node at
 a time, so that other documents do not wait behind them (``window``). A piece whose message has not ended is not sent
@@ -41,7 +41,7 @@ DOCUMENTS_MAX = 16  # documents whose pieces are in transit at the same time
 READ_MAX = 4  # pieces read from the store in one query
 RETRY_S = 1.0  # pause after a temporary refusal
 QUIET_S = 1.0  # time without other messages, after which more pieces may be in transit
-# How often a piece refused because of an old key is sent again, every RETRY_S, until the new key has arrived.
+# Attempts, RETRY_S apart, to send a piece again that was refused because of an old key; the new key arrives meanwhile.
 OLD_KEY_RETRIES_MAX = 60
 DELIVERED, FAILED = "delivered", "failed"
 log = structlog.get_logger("semq.pieces")
@@ -66,7 +66,7 @@ class ReportedEvent:
 
 
 class EventsWithPieces:
-    """The engine's ``Events``: all but those about pieces go to the applications."""
+    """The engine's ``Events``: events about pieces stay in this node, others go to the applications."""
 
     def __init__(
         self, events: EventExchange, report: Callable[[AppEvent], None], failed: Callable[[AppEvent], None]

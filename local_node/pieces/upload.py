@@ -21,7 +21,7 @@ from semq.store.work import COMMITTED, NO_NEEDS, Steps, work
 from semq.umx_t.pieces import PIECE_BYTES, PiecesManifest, digest_of
 
 PORTION = PIECES_BYTES // PIECE_BYTES  # pieces that one commit deletes at most
-# Uncommitted bytes of one body above which the client is not read, until at most half as many are uncommitted.
+# A client is not read while its body has more uncommitted bytes than this; reading continues at half of it.
 UNCOMMITTED_MAX = 512 * 1024
 
 
@@ -38,8 +38,8 @@ class Upload(ArrivingDocument):
     ) -> None:
         """``ended`` is called with True when the document is committed, with False if the upload ends otherwise.
 
-        ``pause`` stops reading from the client, or continues it. With ``fault`` the body is dropped, and refused when
-        it is complete.
+        ``pause`` stops reading from the client, or continues it. With ``fault`` the body is dropped, and the
+        document is refused when the body is complete.
         """
         super().__init__(size)
         self._engine = engine

@@ -44,13 +44,13 @@ class Client:
 
     @property
     def node(self) -> str:
-        """The name that the node has announced, for instance "1.10008"; empty before a connection, or if it has not."""
+        """The node's announced name, for instance "1.10008"; empty before a connection or without an announcement."""
         return self._link.node
 
     async def connect(self, timeout_s: float | None = None, *, once: bool = False) -> Self:
         """Connect now, not with the first request. Raises NodeUnreachable, LoginRefused.
 
-        ``once``: do not wait for a node that does not answer yet.
+        ``once``: do not repeat a failed attempt.
         """
         await self._link.connection(self._link.deadline(self._limit(timeout_s)), once=once)
         return self
@@ -100,7 +100,7 @@ class Client:
 
         Raises RefusedByNode, LoginRefused, NodeUnreachable, NodeBusy, NoAnswer. After the last three the document may
         be sent again with the same ``token``: the node does not accept it twice. Only ``Sent`` shows a token that this
-        method has made, so pass one to be able to repeat it.
+        method has made, so pass a token to be able to repeat a failed call.
         """
         # The import takes long.
         from semq.umx_t.attributes import submission_headers

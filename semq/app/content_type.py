@@ -1,7 +1,8 @@
 """The content type of a file, found by the suffix of its name or by its content.
 
-A known suffix decides; else the beginning of the body; else a JSON object or array. Nothing else is guessed: receivers
-read a body by its content type (`semq.app.handlers`), so a wrong guess would make a good document unreadable.
+Decided, in this order, by a known suffix, by the beginning of the body, or because the body is a JSON object or array.
+Nothing else is guessed: receivers read a body by its content type (`semq.app.handlers`), so a wrong guess would make a
+good document unreadable.
 """
 
 import json

@@ -107,7 +107,7 @@ class _NodeError(SemqError):
     def __init__(self, error: Mapping[str, Any]) -> None:
         code, remedy = error.get("code"), error.get("remedy")
         super().__init__(str(error.get("text", "")), **error.get("facts", {}))
-        # Those of the node's error class, which this library does not have.
+        # Code and remedy are those of the node's error class, which this library does not have.
         self.code = str(code or type(self).code)  # type: ignore[misc]
         self.remedy = str(remedy or type(self).remedy)  # type: ignore[misc]
 

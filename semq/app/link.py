@@ -104,7 +104,7 @@ class NodeConnection:
 
     @property
     def node(self) -> str:
-        """The name that the node has announced, for instance "1.10008"; empty before a connection, or if it has not."""
+        """The node's announced name, for instance "1.10008"; empty before a connection or without an announcement."""
         return "" if self._client is None else str(self._client.machine.peer_properties.get("cluster_name", ""))
 
     def deadline(self, timeout_s: float) -> float:
@@ -112,7 +112,7 @@ class NodeConnection:
         return self.clock.monotonic() + timeout_s
 
     async def connection(self, until: float, *, once: bool = False) -> ClientLink:
-        """Return an open connection; dial if necessary, until the given monotonic time, or ``once``.
+        """Return an open connection; dial if necessary, again until the given monotonic time, or only ``once``.
 
         Raises NodeUnreachable, LoginRefused, or ForeignBroker if another product answers.
         """

@@ -16,7 +16,7 @@ BYTES_MAX = 16 << 20  # total size of the documents of one pull; the last docume
 
 
 class PulledDocuments:
-    """Documents of one channel, which is closed when all of them are settled, and an unkept one is given back."""
+    """Documents of one channel. It is closed when all of them are settled and an unkept one has been given back."""
 
     def __init__(self, channel: ClientChannel, documents: list[Document]) -> None:
         self._channel = channel
@@ -24,17 +24,17 @@ class PulledDocuments:
         self._unsettled = len(documents)
 
     async def note_settled(self) -> None:
-        """Note that one more document is settled; return when the node knows it. Raises NodeUnreachable."""
+        """Note that one more document is settled; return when the node has read this. Raises NodeUnreachable."""
         try:
             await self._channel.qos(1)  # the reply shows that the node has read everything sent before
         except (LinkLost, AmqpError) as error:
             raise NodeUnreachable("The connection was lost while a document was settled.") from error
         finally:
-            # Not before the reply: closing the channel fails the calls of documents that are settled meanwhile.
+            # Not before the reply: closing the channel would fail concurrent calls that settle other documents.
             self._end_one()
 
     def hold(self, unkept: Delivered) -> BodyNotKept:
-        """Give a document that does not fit on the disk back after a while; return its error."""
+        """Give back, after a while, a document that does not fit on the disk; return its error."""
         self._unsettled += 1
         return hold(unkept, partial(self._give_back, unkept.delivery_tag))
 
@@ -78,7 +78,7 @@ async def pull(link: NodeConnection, queue: str, at_most: int, wait_s: float, pa
 
 
 async def _collect(channel: ClientChannel, queue: str, at_most: int, wait_s: float) -> list[Delivered]:
-    """Wait for the first document by a consumer; get others one by one, so that their size is bounded.
+    """Wait for the first document with a consumer; get others one by one, so that their size is bounded.
 
     Only the reply to basic.get shows that the queue is empty. A document whose body was dropped is the last one.
     """

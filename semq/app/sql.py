@@ -125,8 +125,8 @@ def park(connection: Connection, number: int, why: str = "") -> None:
 def status(connection: Connection, named: int | str) -> SubmissionState | None:
     """Return the state of a submission by its number (the result of ``send``) or token; None if it is unknown.
 
-    The node keeps numbers and tokens for seven days after it has accepted the document, and numbers as long after an
-    operator has removed or withdrawn the submission.
+    The node keeps numbers and tokens for seven days after it has accepted the document. It also keeps a number for
+    seven days after an operator has removed or withdrawn the submission.
     """
     rows = _run(connection, _STATUS if isinstance(named, int) else _STATUS_OF_TOKEN, {"named": named}).mappings()
     for row in rows:

@@ -1,4 +1,4 @@
-"""An iterator over deliveries, which continues on a new connection after the loss of one.
+"""An iterator over deliveries, which continues on a new connection after a loss.
 
 The node redelivers unsettled deliveries on the new connection.
 """
@@ -158,7 +158,7 @@ class Subscription(Generic[T]):
 
 
 class _Room:
-    """The prefetch of a channel, for which held documents do not count."""
+    """The prefetch of a channel, raised by the number of held documents."""
 
     def __init__(self, channel: ClientChannel, prefetch: int) -> None:
         self._channel = channel
@@ -167,7 +167,7 @@ class _Room:
         self._changes: set[asyncio.Task[None]] = set()
 
     def hold(self, unkept: Delivered) -> None:
-        """Give a document that does not fit on the disk back after a while."""
+        """Give back, after a while, a document that does not fit on the disk."""
         self._start(self._change(1))
         hold(unkept, lambda: self._start(self._give_back(unkept.delivery_tag)))
 

@@ -18,14 +18,14 @@ from semq.umx_t.app_key import NO_KEY, AppKey, parse_app_key
 from semq.umx_t.attribute_values import MOMENT_MAX
 from semq.umx_t.short_name import short_name
 
-TIME_MAX = MOMENT_MAX - 24 * 3600 * 1000  # milliseconds; in some time zones, later ones have no datetime
+TIME_MAX = MOMENT_MAX - 24 * 3600 * 1000  # milliseconds; in some time zones, a datetime cannot express later times
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
     """An accepted document: the node has committed it."""
 
-    #: locator of the document; of the submission, if this is scheduled, in pieces or for a group
+    #: locator of the document; if it is scheduled, in pieces or for a group: locator of the submission
     lk0: str
     digest: str  #: SHA-256 of the body at the node, hexadecimal
     repeated: bool = False  #: the token was known, so no second document was accepted

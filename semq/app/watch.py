@@ -124,7 +124,7 @@ class Watch:
 
 
 # Status, or last event in the ledger, of a received document at this node | its outcome. A void marker does not state
-# its cause, so the outcome at the sender may be another one than CANCELLED.
+# its cause, so the outcome at the sender may differ from CANCELLED.
 OUTCOME_OF_RECEIVED = {"RECV": "DELIVERED", "DONE": "DELIVERED", "REJ": "REJECTED", "VOID": "CANCELLED"}
 
 

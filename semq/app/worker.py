@@ -1,8 +1,8 @@
 """The worker: runs an application's handlers in parallel, with retries, until it is stopped.
 
-A document is acknowledged when its function has returned. If the function fails, it is called again after a pause, in
-which other documents are processed. After the last attempt the document is parked at the node with error, traceback and
-number of attempts.
+A document is acknowledged when its function has returned. If the function fails, it is called again after a pause,
+during which other documents are processed. After the last attempt the document is parked at the node with error,
+traceback and number of attempts.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from semq.errors import SemqError
 
 log = logging.getLogger(__name__)
 
-TRACEBACK_MAX = 6000  # characters of a traceback that are kept, from its end
+TRACEBACK_MAX = 6000  # characters at the end of a traceback that are kept
 FINAL_ERRORS = (CannotRead, GiveUp, NoHandler)  # another attempt would fail in the same way
 
 
@@ -126,7 +126,7 @@ class Worker:
         return False
 
     async def _call(self, handler: Handler, document: Document) -> bool:
-        """Call a function when fewer than ``concurrency`` run; return False if the worker is stopping."""
+        """Call a function as soon as fewer than ``concurrency`` run; return False if the worker is stopping."""
         await self._free.acquire()
         thread: asyncio.Future[Any] | None = None
         try:

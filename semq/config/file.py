@@ -1,7 +1,7 @@
 """Reading of a configuration: a TOML file, overridden by SEMQ_… environment variables, and all checks.
 
-The name of a variable is the path of a key, with two underscores between the parts: SEMQ_NODES__10008__PASSWORD. Names
-given by the user become lower case. Lists are written in JSON. Empty variables count as not set.
+The name of a variable is the path of a key, with two underscores between the parts: SEMQ_NODES__10008__PASSWORD.
+User-defined names become lower case. Lists are written in JSON. Empty variables count as not set.
 """
 
 import tomllib
@@ -31,7 +31,7 @@ from semq.config.settings import Settings, cross_faults
 SectionT = TypeVar("SectionT", bound=Section)
 #: tables and environment for ``_loaded``
 _sources: ContextVar[tuple[dict[str, Any], Mapping[str, str]]] = ContextVar("sources")
-# Variables that are not settings. Callers leave out SEMQ_NODE, which looks like one.
+# Variables that are not settings. Callers leave out SEMQ_NODE, which looks like a setting.
 NOT_SETTINGS = frozenset({"SEMQ_CONFIG", "SEMQ_KEY_PASSPHRASE", "SEMQ_BODIES_KEY", "SEMQ_TOKEN"})
 # Keys that name variables with secrets
 SECRET_VARIABLES = (("tls", "passphrase_variable"), ("secrecy", "bodies_key_variable"))
@@ -49,8 +49,8 @@ PATHS = (
 def load(path: Path | None, env: Mapping[str, str], institution: str | None = None) -> Settings:
     """Load the settings of a node from a TOML file (None: no file) and an environment.
 
-    ``institution``: the one to load, if the file has several. Paths are relative to the folder of the file; those set
-    by variables, to the working directory.
+    ``institution``: the one to load, if the file has several. Paths are relative to the folder of the file, paths set
+    by variables to the working directory.
 
     Raises ConfigUnreadable, ConfigInvalid.
     """
@@ -58,7 +58,7 @@ def load(path: Path | None, env: Mapping[str, str], institution: str | None = No
     all_variables = {name: value for name, value in env.items() if value and name.upper().startswith(PREFIX)}
     variables: Mapping[str, str] = all_variables
     certificate = None
-    origin = path  # named in faults: the file, and the table of the institution if it has several
+    origin = path  # named in faults: the file; if it has several institutions, also the table of this one
     if institution is not None and path is not None:
         origin = Path(f'{path} [institutions."{institution}"]')
         server = server_settings(tables, path)

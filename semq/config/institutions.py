@@ -4,9 +4,9 @@
     [database] [amqp] [hub] …        shared sections, as in the file of one node
     [institutions."10008".hub]       keys of one institution; they replace keys of the shared sections
 
-Keys of the process (PROCESS_KEYS) can be set in the shared sections only. A variable such as SEMQ_HUB__PASSWORD holds
-for all institutions; SEMQ_INSTITUTIONS__10008__HUB__PASSWORD holds for one. Each institution has a database of its own,
-in the Postgres server of its own ``database.url``, of ``[database]``, or of the virtual server.
+Keys of the process (PROCESS_KEYS) can be set in the shared sections only. A variable such as SEMQ_HUB__PASSWORD
+applies to all institutions; SEMQ_INSTITUTIONS__10008__HUB__PASSWORD applies to one. Each institution has a database of
+its own, in the Postgres server of its own ``database.url``, of ``[database]``, or of the virtual server.
 """
 
 from collections.abc import Mapping

@@ -63,7 +63,7 @@ def admin_address_of(settings: "Settings") -> AdminAddress:
 def admin_address_in(path: Path, env: Mapping[str, str], institution: str | None = None) -> AdminAddress:
     """Return the result of `admin_address_of` for a configuration file and an environment.
 
-    ``institution``: as for ``load``. None and a file with several institutions: the address of the virtual server.
+    ``institution``: as for ``load``. None for a file with several institutions: the address of the virtual server.
     Raises ConfigUnreadable, ConfigInvalid.
     """
     if institution is not None:

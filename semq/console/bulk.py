@@ -38,7 +38,7 @@ class BulkAct:
     total: int
     sample: list[dict[str, Any]]  #: messages that the page shows
     work: Work = field(repr=False)
-    filter_text: str = ""  #: the filter of the selection; empty: selected one by one
+    filter_text: str = ""  #: the filter of the selection; empty: the messages were selected one by one
     why: str = ""
     done: int = 0
     error: str = ""

@@ -38,7 +38,7 @@ class Web:
     """The services of one web process, which serves one node."""
 
     def __init__(self, settings: Settings, url: str, find_database: Callable[[], str | None], clock: Clock) -> None:
-        """``url``: AMQP URL of the node. ``find_database`` returns the URL of the database; None while that is down.
+        """``url``: AMQP URL of the node. ``find_database`` returns the URL of the database; None while it is down.
 
         Raises NoHttpSection, OidcMissing, BadUrl.
         """

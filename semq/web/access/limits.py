@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from semq.clock import Clock
 from semq.web.errors import TooManyRequests
 
-NAMES_MAX = 10_000  # users, tokens or addresses in memory; beyond that, the one that was idle longest is forgotten
+NAMES_MAX = 10_000  # users, tokens or addresses in memory; above it, the one that was idle longest is forgotten
 REFUSED_STEP_S = 0.5  # the duration of a refused sign-in is a multiple of this step
 OIDC_SIGN_IN_S = 600.0  # longest sign-in through a provider
 MINUTE_S = 60.0

@@ -1,8 +1,8 @@
 """Sign-in through an OpenID Connect provider: authorization code with PKCE, state and nonce; claims become roles.
 
 This module needs ``joserfc`` (``pip install semq[oidc]``); it is imported if the configuration has a section
-[http.oidc]. Sign-ins in progress are kept in memory; a cookie binds each to one browser. The roles in the ID token hold
-until the end of the session.
+[http.oidc]. Sign-ins in progress are kept in memory; a cookie binds each to one browser. The roles in the ID token
+apply until the end of the session.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class PendingSignIn:
     nonce: str
     verifier: str
     redirect: str  #: address of the callback
-    next_path: str  #: to show after the sign-in
+    next_path: str  #: path of the page after the sign-in
     began_at: float  #: monotonic
 
 

@@ -1,4 +1,4 @@
-"""Sessions of signed-in users: a secret in a cookie, its hash in the database, and the present roles of the account.
+"""Sessions of signed-in users: a secret is in a cookie; its hash and the present roles are in the database.
 
 A session is read from the database at most once a second, so a change of roles takes effect within that time. The name
 of the cookie contains the address of the node, because browsers share cookies between the ports of one host.

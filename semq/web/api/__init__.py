@@ -10,7 +10,7 @@
 | attributes      | attributes of documents in headers, query and JSON                          |
 | documents       | submit and search documents; state, trace and body of a document            |
 | inbox, leases   | receive by long polling; acknowledge within the time of a lease             |
-| polls           | ends of polls without space for an answer, or without a client              |
+| polls           | long polls; they end without a client, or without space for an answer       |
 | sent_events     | events that streams have sent, for clients that reconnect                   |
 | events          | events about sent documents as server-sent events                           |
 | description     | the OpenAPI document                                                        |

@@ -29,7 +29,7 @@ WAIT_S_MAX, DOCUMENTS_MAX, LEASE_S_MAX = 60.0, 100, 3600.0
 RAW = "application/octet-stream"
 # Parts of the answer around attributes and bodies
 BEGIN, FIELD, END = b'{"documents":[', b',"body_base64":"', b"]}"
-OnEnd = Callable[[bool], None]  # at the end of an answer, with whether it was sent
+OnEnd = Callable[[bool], None]  # called at the end of an answer; True: the answer was sent
 # Act in the address | act in the audit log
 ACTS = {"ack": "inbox.ack", "requeue": "inbox.requeue", "park": "inbox.park"}
 
@@ -83,7 +83,7 @@ async def settle(call: Call) -> Response:
 
 
 async def _pull(call: Call, user: str, at_most: int, wait_s: float, space: AnswerSpace) -> PulledDocuments:
-    """Take documents from the inbox of a user. With ``space`` reserved before, do not wait: others need the space."""
+    """Take documents from the inbox of a user. Do not wait while ``space`` is reserved: other answers need it."""
     client = call.visitor.login or call.web.client
     leave = call.web.streams.enter(call.visitor.key)
     try:
@@ -104,7 +104,7 @@ def _json_answer(call: Call, leases: list[DocumentLease], on_end: OnEnd) -> Resp
 def _response(
     call: Call, chunks: Iterator[bytes], size: int, headers: dict[str, str], media_type: str, on_end: OnEnd
 ) -> Response:
-    """Return an answer in chunks. ``on_end`` learns whether the client was connected after the last chunk."""
+    """Return an answer in chunks. ``on_end`` gets whether the client was connected after the last chunk."""
     is_sent = False
 
     async def all_chunks() -> AsyncIterator[bytes]:

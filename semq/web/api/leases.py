@@ -1,7 +1,7 @@
 """Leases: documents that programs have received by HTTP and have not settled yet.
 
 The time of a lease begins at the end of the answer that contains the document. When a lease expires, the document goes
-back to its queue and is delivered again; at once if the client disconnects during the answer.
+back to its queue and is delivered again. If the client disconnects during the answer, this happens at once.
 """
 
 import asyncio

@@ -33,7 +33,7 @@ class _Login:
     requests: set[asyncio.Task[Any]] = field(default_factory=set)  #: the tasks that use the connection
 
     def use(self, clock: Clock) -> None:
-        """Note a use from now to the end of this task, which is that of a request and its answer."""
+        """Note a use from now to the end of this task, which handles one request and its answer."""
         task = asyncio.current_task()
         assert task is not None
 
@@ -108,7 +108,7 @@ class Logins:
         now = self._web.clock.monotonic()
         unused = [name for name, login in self._logins.items() if not login.requests and now - login.used_at > IDLE_S]
         idle = [name for name in unused if not self._is_in_use(f"{VIA}:{name}")]
-        # Removed together: a request could begin to use one while another is closed.
+        # Remove all before the first is closed: meanwhile a request could begin to use another.
         for login in [self._logins.pop(name) for name in idle]:
             await login.client.close()
 

@@ -1,10 +1,13 @@
-"""Polls: requests for documents of an inbox while nothing has arrived for them.
+"""Polls: requests that take documents from an inbox, or wait for them.
 
-The node counts each delivery before it makes it, and parks a document that was returned after some of them. So a poll
-takes no document that cannot be answered: it ends when its client disconnects. After an answer for which there was no
-space, all polls of the inbox end, and the next ones reserve the space of its first document before they take one. When
-that is answered, polls take at most one more than was answered since the refusal: not again all documents of an answer
-that does not fit, since each refusal counts for all of them.
+The node counts every delivery of a document, and parks a document that was returned too often. So a poll must not take
+documents that cannot be sent to its client:
+
+- A poll ends when its client disconnects.
+- If an answer finds no space, all polls of the inbox end. Until the first document of that answer has been sent, later
+  polls reserve the space for it before they take a document.
+- Until a poll finds no document, polls take at most one document more than were sent since this shortage. If they took
+  all documents of the answer again, another shortage would cost each of them a delivery.
 """
 
 import asyncio
@@ -48,7 +51,7 @@ class _Shortage:
     first: str  #: LK0 of the first document of that answer
     in_memory: int  #: bytes to reserve before a poll takes a document, until ``first`` is answered
     on_disk: int
-    answered: int = 0  #: documents since then
+    answered: int = 0  #: number of documents since then
 
 
 class Polls:
@@ -62,8 +65,8 @@ class Polls:
     async def waiting(self, user: str, at_most: int, request: Request, space: AnswerSpace) -> AsyncIterator[int]:
         """Run a block of code that takes documents from an inbox; cancel it if the poll ends.
 
-        Yield how many documents it may take, up to ``at_most``. If an answer of this inbox lacked space, the block has
-        ``space`` for its first document. Raises BadRequest if the client disconnects, BodiesFull, SpoolFull.
+        Yield how many documents it may take, up to ``at_most``. If an earlier answer found no space, ``space`` is
+        reserved for its first document. Raises BadRequest if the client disconnects, BodiesFull, SpoolFull.
         """
         shortage = self._shortages.get(user)
         if shortage is not None:

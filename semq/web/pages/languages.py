@@ -56,15 +56,13 @@ def use(language: str) -> None:
 
 
 def language_of(request: Request) -> str:
-    """Return the language in the cookie; without one, the language that the browser prefers of those in CHOICES, or
-    English.
-    """
+    """Return the language in the cookie; without one, the language in CHOICES that the browser prefers, or English."""
     chosen = request.cookies.get(COOKIE, "")
     if chosen in CHOICES:
         return chosen
     accepted = request.headers.get("accept-language", "")[:200].lower()
     acceptable = [choice for choice in map(_weighed, accepted.split(",")) if choice[0] > 0 and choice[1] in CHOICES]
-    return max(acceptable, key=lambda choice: choice[0], default=(0.0, ENGLISH))[1]  # of equal weights the first
+    return max(acceptable, key=lambda choice: choice[0], default=(0.0, ENGLISH))[1]  # the first of equal weights
 
 
 def _weighed(part: str) -> tuple[float, str]:

@@ -1,7 +1,7 @@
 """Host names that requests may use. Requests for other names are refused.
 
-This prevents DNS rebinding: another site could give its own name the address of this machine. An IP address is always
-accepted, because DNS rebinding needs a name.
+This prevents DNS rebinding: another site could make its own name resolve to the address of this machine. An IP address
+is always accepted, because DNS rebinding needs a name.
 """
 
 import re

@@ -121,6 +121,6 @@ def _pem(path: object, fault: str) -> Iterator[None]:
     """Replace an OSError by one that names the file and the fault."""
     try:
         yield
-    except OSError as error:  # SSLError, or an error of the file system, which names no file
+    except OSError as error:  # SSLError, or an error of the file system; neither names the file
         reason = getattr(error, "reason", None) or error.strerror
         raise OSError(0, f"{fault}: {reason}", str(path)) from error
