@@ -120,7 +120,6 @@ semq.engine.sender.refused_copies      flows/custody/test_refused_copies.py
 semq.engine.sender.resealing           flows/real_nodes/test_stuck.py
 semq.engine.sender.sender              flows/test_documents.py
 semq.engine.sender.statements          flows/distrust/test_statement_rights.py
-semq.engine.stored_envelopes           service/test_process_memory.py
 semq.engine.time.expiry                flows/test_expiry.py
 semq.engine.uplink                     flows/test_sessions.py
 semq.service.database                  service/test_node.py

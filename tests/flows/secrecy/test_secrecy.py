@@ -1,11 +1,13 @@
 """Sealed documents between A and B through a hub that is honest, or hostile."""
 
 from collections.abc import Callable
+from decimal import Decimal
 from hashlib import sha256
 
 import pytest
 from msgspec.structs import replace
 
+from semq.amqp.wire import Timestamp
 from semq.engine.secrecy.sealing import Policy, Sealing
 from semq.pki import Identity
 from semq.pki.authority import create_authority
@@ -53,6 +55,26 @@ def test_the_hub_stores_ciphertext_that_opens_later(world: SealedWorld) -> None:
     world.connect(world.b)
     world.later(3)
     assert world.b.app.payloads == [SECRET + bytes([n]) for n in range(5)]
+
+
+@pytest.mark.parametrize("cut", ["", "A", "B", "AB"])
+@pytest.mark.parametrize("encrypt", [False, True])
+def test_headers_of_every_type_of_amqp_arrive_unchanged_although_the_envelope_was_stored(
+    world: SealedWorld, cut: str, encrypt: bool
+) -> None:
+    headers = {"price": Decimal("12.50"), "x-death": [{"time": Timestamp(1_700_000_000)}], "octets": b"\xff"}
+    nodes = {"A": world.a, "B": world.b}
+    for name in cut:
+        world.cut(nodes[name])
+    world.a.send(b"document", encrypt=encrypt, user_headers=headers)
+    world.settle()
+    for name in cut:
+        world.connect(nodes[name])
+        world.later(5)
+    world.later(30)
+    assert [repr(delivery.envelope.attributes.user_headers) for delivery in world.b.app.deliveries] == [repr(headers)]
+    assert not world.b.lines(Event.VIOLATION)
+    assert world.is_clean()
 
 
 def test_a_session_key_serves_a_limited_number_of_documents_of_one_process() -> None:
