@@ -104,7 +104,7 @@ class Settings(BaseSettings):
 
     @property
     def own_store(self) -> Store:
-        """The store of the node's rows: all processes with its name have the same database."""
+        """The store of the node's rows; processes with the same store name have the same database."""
         return Store(self.node.umx_type, self.node.id, self.node.semq_id, self.node.semq_db_id)
 
     @property
@@ -152,7 +152,7 @@ class Settings(BaseSettings):
     def set_origins(
         self, origins: dict[str, str], file: Path | None = None, environment: Mapping[str, str] | None = None
     ) -> None:
-        """Store the sources of the settings; ``origins``: of each value that is no default."""
+        """Store the sources of the settings; ``origins``: the origin of each value that is not a default."""
         self._origins = origins
         self._file = file
         self._environment = dict(environment or {})

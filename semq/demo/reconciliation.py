@@ -45,7 +45,7 @@ class Reconciliation:
 
     @property
     def is_good(self) -> bool:
-        """Whether the step was skipped, or found all planted exceptions and no others but those of the killed hub."""
+        """Whether the step was skipped, or found all planted exceptions and no others except those of a killed hub."""
         are_only_planted = self.found == len(self.planted) and not self.strange
         return self.outcome == "left_out" or (self.outcome in ("met", "breached") and are_only_planted)
 
@@ -79,7 +79,7 @@ async def reconcile(
 async def _collect(places: Mapping[str, NodePlace], say: Say) -> None:
     """Receive the extracts of both institutions, and store them in the folder of the hub.
 
-    After COLLECTS_MAX calls, the step ends without the missing ones.
+    After COLLECTS_MAX calls, the step ends without the missing extracts.
     """
     say(f"the signed extracts are sent as documents to {RECEIVER}, which collects them for the hub")
     storage = ("--user", COLLECTOR, "--extracts", places[HUB].folder / EXTRACTS, "--idle", IDLE_S)

@@ -1,7 +1,7 @@
 """The documents of the demo: their files, their states, and the counts at the end.
 
 Events may arrive repeatedly, late or out of order; the state of a document never goes back. Documents are identified
-by AppKey, because an event or a delivery may arrive before the answer to the submit, which tells the LK0.
+by AppKey, because an event or a delivery may arrive before the answer to the submit, which contains the LK0.
 """
 
 import time

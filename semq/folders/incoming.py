@@ -76,7 +76,7 @@ class Incoming:
                 await asyncio.sleep(pause_s)
 
     async def _write(self, document: Document) -> None:
-        """Write a document, after the thread that still writes an earlier delivery of it. Raises OSError."""
+        """Write a document; first wait for a thread that still writes an earlier delivery of it. Raises OSError."""
         while (path := self._path_for(document)) in self._being_written:
             await asyncio.wait((self._being_written[path].ended,))
         ended = asyncio.ensure_future(asyncio.to_thread(_write, path, document))

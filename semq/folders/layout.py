@@ -77,7 +77,7 @@ class Layout:
         """Return at most ``at_most`` files in ``out``, an arbitrary selection, sorted by the time of modification.
 
         Left out are hidden files, names that end as in NOT_OFFERED, links and special files, and the folders of the
-        targets ``without``. ``unread`` has what could not be read, which is logged once.
+        targets ``without``. Folders that could not be read are in ``unread``, and are logged once.
         """
         unread: dict[str, OSError] = {}
         files = list(islice(_files(self.out, unread, without), at_most))
@@ -114,7 +114,7 @@ class Layout:
         """Move a file to another folder of this root, under the same relative path; write a note beside it.
 
         Return the new path, with ``name`` or a number if another file has the path. If the file is not ``expected``,
-        move it back and return None. The note that it had in ``sent`` or ``failed`` is removed. Raises OSError.
+        move it back and return None. The former note of the file in ``sent`` or ``failed`` is removed. Raises OSError.
         """
         relative_path = Path(*path.relative_to(self.root).parts[1:])
         with self._reserved(path, folder / with_room_for_note(relative_path), name) as destination:
@@ -135,9 +135,10 @@ class Layout:
 
     @contextmanager
     def _reserved(self, path: Path, wanted: Path, name: str) -> Iterator[Path]:
-        """Choose the destination of a file. No other thread gets it, or the old path, while this one moves the file.
+        """Choose the destination of a file. While the file is moved, no other thread gets the destination or old path.
 
-        A file at the destination would be overwritten, and the note of a file at the old path removed.
+        Otherwise another file at the destination would be overwritten, or the note of another file at the old path
+        would be removed.
         """
         with self._choice:
             destination = free_path(wanted, name, self._being_moved)
@@ -152,7 +153,7 @@ class Layout:
 def _files(folder: Path, unread: dict[str, OSError], without: Container[str] = (), depth: int = 1) -> Iterator[Offered]:
     """Yield the files below a folder. ``without``: names directly in the folder that are left out.
 
-    ``unread`` gets an error of each folder that cannot be read, or has files about which the system tells nothing.
+    ``unread`` gets an error of each folder that cannot be read, or whose files cannot be examined.
     """
     for entry in _entries(folder, unread):
         if entry.name.startswith(".") or entry.name.endswith(NOT_OFFERED) or entry.name in without:
@@ -214,14 +215,14 @@ def free_path(path: Path, mark: str = "", without: Container[Path] = ()) -> Path
 
 
 def is_present(path: Path) -> bool:
-    """Whether a file has this path. Raises OSError if the system does not tell."""
+    """Whether a file has this path. Raises OSError if that cannot be determined."""
     try:
         path.lstat()
     except OSError as error:
         if error.errno in _NO_FILE:
             return False
         raise
-    except ValueError:  # no possible path
+    except ValueError:  # not a possible path
         return False
     return True
 
@@ -241,7 +242,7 @@ def write_note(path: Path, note: Mapping[str, Any]) -> None:
 
 @contextmanager
 def named_in_errors(path: Path) -> Iterator[None]:
-    """Name a file in each OSError that names none, as those of a full disk."""
+    """Add the path to each OSError that names no file, for instance when the disk is full."""
     try:
         yield
     except OSError as error:
@@ -250,7 +251,7 @@ def named_in_errors(path: Path) -> Iterator[None]:
 
 
 def read_note(path: Path) -> dict[str, Any]:
-    """Return the note of a file; empty if it is missing or invalid. Raises OSError if the system does not tell."""
+    """Return the note of a file; empty if it is missing or invalid. Raises OSError if that cannot be determined."""
     try:
         note = json.loads(note_of(path).read_bytes())
     except OSError as error:

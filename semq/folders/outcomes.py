@@ -1,8 +1,8 @@
 """Outcomes of sent documents: written into the notes beside their files (NAME.semq.json).
 
 The file of a document that was not delivered is moved to ``failed``, and back if a later event corrects the outcome.
-Events come from a durable queue of the node, where they wait while an outcome cannot be written, or its file cannot be
-searched for.
+Events come from a durable queue of the node. They wait there while an outcome cannot be written, or while its file
+cannot be searched for.
 """
 
 import asyncio
@@ -33,8 +33,8 @@ QUEUE = "semq.folders"
 DELIVERED = Outcome.DELIVERED.name
 SEARCH_PAUSE_S_MIN, SEARCH_PAUSE_S_MAX = 0.2, 5.0  # between two searches for a file that is being moved
 SEARCHES_USUAL = 3  # after more searches, the wait is shown in the health
-#: Searches for the file of a document, in half a minute, while ``out`` has a file of this name, which may be another
-#: one. If it is known to be the file of the document, there is no limit.
+#: Searches for the file of a document, in half a minute, while ``out`` has a file of this name that may belong to
+#: another document. If the file is known to belong to this document, there is no limit.
 SEARCHES_MAX = 11
 PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 30.0  # between attempts while the outcome cannot be written
 
@@ -76,9 +76,9 @@ class OutcomeWriter:
         self._states.succeeded(OUTCOMES)
 
     async def _find(self, event: DocumentEvent) -> tuple[Layout, Path] | None:
-        """Return the root and the file of a document, when it is no longer in ``out``; None if there is none.
+        """Wait until the file of a document has left ``out``; return its root and path, or None if there is no file.
 
-        Raises OSError if a root cannot be searched, and no other one has the file.
+        Raises OSError if a root cannot be searched and no other root has the file.
         """
         errors: list[OSError] = []
         for layout in self._layouts:
@@ -94,11 +94,11 @@ class OutcomeWriter:
         return None
 
     async def _find_in(self, layout: Layout, event: DocumentEvent) -> Path | None:
-        """Return the file of a document in one root, when it is no longer in ``out``. Raises OSError."""
+        """Wait until the file of a document has left ``out`` of one root; return its path or None. Raises OSError."""
         searches, pauses = 0, retry.growing(SEARCH_PAUSE_S_MIN, SEARCH_PAUSE_S_MAX)
         while True:
             searches += 1
-            # Asked before the search, which finds the file if it is moved meanwhile.
+            # Checked before the search: if the file is moved in between, the search finds it.
             is_known = any(_belongs_to(note, event) for note, _ in layout.unmoved.values())
             is_in_out = await asyncio.to_thread(_is_in_out, layout, event)
             path = await asyncio.to_thread(_find, layout, event)
@@ -124,11 +124,11 @@ def _relative_paths(layout: Layout, event: DocumentEvent) -> list[Path]:
 
 
 def _find(layout: Layout, event: DocumentEvent) -> Path | None:
-    """Return the file of a document; None if there is none. Raises OSError if the system does not tell."""
+    """Return the file of a document; None if there is none. Raises OSError if that cannot be determined."""
     name = short_name(_submission_lk0(event))
     relative_paths = _relative_paths(layout, event)
     if relative_paths:
-        layout.out.stat()  # without it, a root that is not mounted would have no file
+        layout.out.stat()  # raises OSError if the root is not mounted; otherwise all files would seem to be missing
     for relative_path in map(with_room_for_note, relative_paths):
         for plain in (layout.sent / relative_path, layout.failed / relative_path):
             for path in (plain, marked(plain, name), *_of_same_name(plain, event)):

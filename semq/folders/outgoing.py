@@ -213,12 +213,12 @@ class Outgoing:
             raise FileUnreadable(fault=error.strerror) from error
 
     async def _move(self, file: Offered, note: Mapping[str, object], folder: Path) -> None:
-        """Move a file to ``failed``, or to ``sent``, where it is deleted without ``keep_sent``.
+        """Move a file to ``failed`` or ``sent``; without ``keep_sent``, delete it from ``sent``.
 
         A failed move is repeated later.
         """
         layout, is_first_attempt = self._layout, file not in self._layout.unmoved
-        layout.unmoved[file] = note, folder  # the outcome may come before the file is moved
+        layout.unmoved[file] = note, folder  # the outcome may arrive before the file is moved
         try:
             destination = await asyncio.to_thread(layout.move, file.path, folder, note, str(note.get("name", "")), file)
             if destination is None:

@@ -40,7 +40,7 @@ def copy_empty_database(data_dir: Path) -> None:
 
 
 def _home_of_original(folder: Path) -> Path:
-    """Return the folder of the database to copy; make it if none fits Postgres, the tables and the date.
+    """Return the folder of the database to copy; make it if none is for this Postgres, these tables and this date.
 
     The date matters, because the ledger has a partition for each day.
     """

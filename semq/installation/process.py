@@ -40,7 +40,7 @@ class NodeProcess:
 
     def __init__(self, place: NodePlace) -> None:
         self.place = place
-        self.port = place.port  #: AMQP port; 0, if so configured, until the node serves
+        self.port = place.port  #: AMQP port; a configured 0 stays until the node serves
         self.postgres = EmbeddedPostgres(place.data_dir)  #: started by the node
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -50,7 +50,7 @@ class NodeProcess:
 
     @property
     def pid(self) -> int | None:
-        """The process id; None if none runs."""
+        """The process id; None if no process runs."""
         process = self.process
         return process.pid if process is not None and process.poll() is None else None
 
@@ -113,7 +113,7 @@ class NodeProcess:
     async def wait_ready(self) -> bool:
         """Wait until the node serves; return False if it ends instead.
 
-        After a cancelled wait, the caller must end the process, for which a thread still waits.
+        After a cancelled wait, the caller must end the process: a thread still waits for it.
         """
         return await asyncio.to_thread(self.block_until_ready)
 

@@ -1,6 +1,6 @@
 """The journal of an import: the rows that the node has accepted, in a file of SQLite.
 
-A repeat of the import skips these rows; the digest tells them apart from other rows with the same token. An accepted
+A repeat of the import skips these rows; the digest distinguishes them from other rows with the same token. An accepted
 row whose entry is missing is submitted again; the node then recognises its token, which it keeps for seven days by
 default (``Keep.token_days``).
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from semq.legacy.errors import JournalUnusable
 
 TABLE = "CREATE TABLE IF NOT EXISTS taken (token TEXT PRIMARY KEY, outcome TEXT NOT NULL, lk0 TEXT NOT NULL)"
-# Journals of earlier versions have no digests. With a table of their own, each version can use journals of the other.
+# Journals of earlier versions have no digests. As digests have their own table, each version can use both journals.
 DIGESTS = "CREATE TABLE IF NOT EXISTS digests (token TEXT PRIMARY KEY, digest TEXT NOT NULL)"
 Entry = tuple[str, str, str, str]  # token, outcome, LK0, digest; the digest of a noted row is empty
 

@@ -83,7 +83,7 @@ class OldRow:
     def digest(self, payload: bytes) -> str:
         """Return the digest of addresses, AppKey and payload, which differs between two documents with one token.
 
-        Tokens contain a record number, and to-do rows of two older databases may have the same.
+        Tokens contain a record number, and to-do rows of two older databases may have the same number.
         """
         digest = sha256("\0".join((self.target, self.sender, str(self.app_key), "")).encode())
         digest.update(payload)
@@ -103,7 +103,7 @@ def read_row(table: OldTable, values: Mapping[str, Any], own: Address) -> OldRow
 
 
 def read_payload(value: Any, encoding: str) -> bytes:
-    """Return the bytes of a payload; ``encoding`` is that of texts. Raises OldRowRefused."""
+    """Return the bytes of a payload; ``encoding``: for a payload that is a text. Raises OldRowRefused."""
     if value is None:
         raise OldRowRefused(Reason.NO_PAYLOAD)
     if not isinstance(value, str):

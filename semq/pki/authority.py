@@ -23,7 +23,7 @@ from semq.store.files import write_safely
 from semq.umx_t.address import Address
 
 REQUEST_MAX = 16 * 1024  # bytes
-CLOCK_MARGIN = timedelta(minutes=5)  # a certificate is valid from this time before its creation, because clocks differ
+CLOCK_MARGIN = timedelta(minutes=5)  # validity begins this long before the creation, because clocks differ
 AUTHORITY_YEARS = 20  # validity of an authority
 HOST_NAME = re.compile(r"(?!.{254})([A-Za-z0-9_-]{1,63}\.)*[A-Za-z0-9_-]{1,63}")
 KEY_FILE, CERTIFICATE_FILE = "authority.key", "authority.crt"
@@ -145,7 +145,7 @@ def new_request(key: PrivateKey, node: Address, host_names: tuple[str, ...] = ()
 
 
 def key_of_request(data: bytes) -> PublicKey:
-    """Return the key of a request that is signed with it. Raises RequestRefused."""
+    """Return the key of a request, which must be signed with this key. Raises RequestRefused."""
     if len(data) > REQUEST_MAX:
         raise RequestRefused("The request is too long.", size=len(data))
     try:

@@ -11,7 +11,7 @@ RequestRefused       the authority does not sign this request
 KeyRevoked           a certificate of the requested key has been revoked
 TokenRefused         the token is not valid: unknown, used, or too old
 TrustUnreadable      the list of trusted authorities cannot be read
-TrustNeeded          an authority cannot be removed: the node needs it, or does not trust it anyway
+TrustNeeded          an authority cannot be removed: the node needs it, or does not trust it
 NoAuthority          the hub has no authority of its own
 """
 

@@ -47,7 +47,7 @@ class SecretSource:
     def read(self, environment: Mapping[str, str] | None = None) -> bytes | None:
         """Return the secret, or None if none is configured. Raises KeyRefused if it cannot be read.
 
-        ``environment`` None: that of the process.
+        ``environment`` None: the environment of the process.
         """
         try:
             return self._read(os.environ if environment is None else environment)
@@ -115,7 +115,7 @@ def read_key(path: Path, passphrase: bytes | None) -> PrivateKey:
     unaccepted kind, or if the passphrase is missing or wrong.
     """
     data = read_private(path)
-    # A key in clear is accepted despite a passphrase, so that one can be introduced (``KeyRing.encrypt_clear_keys``).
+    # A key in clear is accepted despite a passphrase, so that passphrases can be introduced (``encrypt_clear_keys``).
     password = passphrase if b"ENCRYPTED" in data else None
     try:
         key = serialization.load_pem_private_key(data, password)

@@ -113,7 +113,7 @@ class KeyRing:
         return read_key(self.key_path(key_id), self.passphrase())
 
     def certificate(self, key_id: str) -> NodeCertificate | None:
-        """Return the certificate of a key, or None if none is stored. Raises Untrusted if it is not that of a node."""
+        """Return the stored certificate of a key, or None. Raises Untrusted if the file is not a node's certificate."""
         path = self.certificate_path(key_id)
         return read_certificate(_first(path.read_bytes())) if path.exists() else None
 

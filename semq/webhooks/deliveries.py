@@ -65,8 +65,8 @@ class Deliveries:
     async def _post_event(self, request: WebhookRequest) -> None:
         """Post an event until the address accepts it.
 
-        The event is dropped if the address refuses it, or if it has failed ``attempts`` times or more, the last time
-        with an error of the application.
+        The event is dropped if the address refuses it, or after ``attempts`` or more failures if the last one is an
+        error of the application.
         """
         attempt = 0
         while True:

@@ -176,7 +176,7 @@ class Webhook:
     async def _signature(self, request: WebhookRequest, timestamp: int, limit: asyncio.Timeout) -> dict[str, str]:
         if isinstance(request.body, bytes):
             return signature_headers(self._key, request.id, timestamp, (request.body,))
-        limit.reschedule(None)  # the limit is not for reading the file
+        limit.reschedule(None)  # reading the file does not count against the limit
         return await asyncio.to_thread(signature_headers, self._key, request.id, timestamp, request.body.blocks())
 
     async def _blocks(self, body: SpooledBody, limit: asyncio.Timeout) -> AsyncIterator[bytes]:

@@ -1,8 +1,8 @@
 """Documents and events as HTTP requests.
 
-A document keeps its body and content type. Its attributes are headers: ``ce-`` for those of CloudEvents (binary mode),
-``semq-`` for those of SEMQ (source and AppKey have both), percent-encoded (CloudEvents 1.0, HTTP binding, 3.1.3.2). Of
-the sender's own headers, only the trace context is passed on. An event is a CloudEvent in JSON.
+A document keeps its body and content type. Its attributes are percent-encoded headers (CloudEvents 1.0, HTTP binding,
+3.1.3.2): ``ce-…`` for CloudEvents (binary mode), ``semq-…`` for SEMQ; source and AppKey have both. Of the sender's own
+headers, only the trace context is passed on. An event is a CloudEvent in JSON.
 """
 
 import json
