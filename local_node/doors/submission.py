@@ -26,7 +26,7 @@ from semq.broker.services import (
 )
 from semq.broker.vhost import VirtualHost
 from semq.engine import errors
-from semq.engine.frames import document_properties
+from semq.engine.frames import check_headers, document_properties
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Accepted, Submission
 from semq.engine.sender.groups import is_group
@@ -141,6 +141,7 @@ class SubmitExchange(ServiceExchange):
             headers = headers | {"@ExpiresAt": expiry}
         headers = with_delay(headers, self._engine().core.now_ms) if DELAY in headers else headers
         attributes, requests = read_submission(headers, document_properties(header))
+        check_headers(attributes)
         return Submission(
             target=parse_address(routing_key),
             attributes=attributes,

@@ -8,14 +8,24 @@ from typing import Any
 from msgspec.structs import replace
 
 from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.wire import encode_value
 from semq.errors import SemqError
 from semq.foreign_text import shortened
 from semq.seal.session import OVERHEAD
 from semq.umx_t.address import parse_address
 from semq.umx_t.attributes import PROPERTIES
 from semq.umx_t.envelope import Attributes, Body, Data, Frame, Function, Packet, Primitive
-from semq.umx_t.errors import BadAttribute, NotForDatagrams
-from semq.umx_t.headers import PACKED, packet_type, read_envelope, read_type, write_envelope, write_packed
+from semq.umx_t.errors import BadAttribute, HeadersTooLarge, NotForDatagrams
+from semq.umx_t.headers import (
+    PACKED,
+    USER_HEADERS_DEPTH,
+    USER_HEADERS_MAX,
+    packet_type,
+    read_envelope,
+    read_type,
+    write_envelope,
+    write_packed,
+)
 from semq.umx_t.records import InquiryRole, decode_records, encode_records
 from semq.umx_t.version import HIGHEST, PACKED_SINCE
 
@@ -92,19 +102,32 @@ def _is_packed(header: ContentHeader) -> bool:
 
 
 def check_carried(attributes: Attributes) -> None:
-    """Check the attributes of a document that does not arrive through AMQP. Raises BadAttribute if AMQP cannot carry
-    its properties or headers.
+    """Check the attributes of a document that does not arrive through AMQP. Raises HeadersTooLarge, and BadAttribute if
+    AMQP cannot carry its properties or headers.
     """
-    properties = Properties(
-        headers=dict(attributes.user_headers) or None,
-        **{name: getattr(attributes, name) or None for name in PROPERTIES},
-    )
+    check_headers(attributes)
+    properties = Properties(**{name: getattr(attributes, name) or None for name in PROPERTIES})
     try:
         ContentHeader.build(0, properties)
     except (SemqError, TypeError, ValueError, OverflowError) as error:
-        raise BadAttribute(
-            "AMQP cannot carry these properties or headers.", fault=shortened(str(error), 200)
-        ) from error
+        raise _not_carried(error) from error
+
+
+def check_headers(attributes: Attributes) -> None:
+    """Check the headers without @. Raises HeadersTooLarge, and BadAttribute if AMQP cannot carry them or if they are
+    nested too deeply."""
+    if not attributes.user_headers:
+        return
+    try:
+        size = len(encode_value(attributes.user_headers, USER_HEADERS_DEPTH + 1)) - 1  # without the letter
+    except (SemqError, TypeError, ValueError, OverflowError) as error:
+        raise _not_carried(error) from error
+    if size > USER_HEADERS_MAX:
+        raise HeadersTooLarge(size=size, allowed=USER_HEADERS_MAX)
+
+
+def _not_carried(error: Exception) -> BadAttribute:
+    return BadAttribute("AMQP cannot carry these properties or headers.", fault=shortened(str(error), 200))
 
 
 def split_by_role(packet: Packet) -> list[Packet]:

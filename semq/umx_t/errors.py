@@ -36,6 +36,13 @@ class BadCombination(BadInput):
     )
 
 
+class HeadersTooLarge(BadInput):
+    """The headers of the document, those without @, are longer than permitted."""
+
+    code = "SEMQ-1105"
+    remedy = "Put the data into the body of the document: its headers have at most 64 KiB, encoded as an AMQP table."
+
+
 class BadLocator(ProtocolViolation):
     """A locator (LK0, LK1) or a position in a stream cannot be read."""
 

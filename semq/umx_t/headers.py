@@ -38,6 +38,11 @@ _write_newer = header_writer(each for each in CARRIED if each.name not in IN_PAC
 NAME_OF_LOWERCASE = {name.lower(): name for name in APPLICATION}
 MISSPELT_RATIO_MIN = 0.8  # smallest ratio of difflib at which an unknown name counts as a misspelt attribute
 
+# Limits of the headers without @ of a document (PROTOCOL.md section 13), which are one field table of AMQP. With the
+# attributes that nodes add, they fit into a frame of 131,072 bytes; all peers decode tables of this depth.
+USER_HEADERS_MAX = 65_536  # bytes
+USER_HEADERS_DEPTH = 64  # levels of tables and arrays, including the table itself
+
 DATA_TYPE = "0.data"  # AMQP property ``type`` of a message; packets have ``packet_type``
 
 

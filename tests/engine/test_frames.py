@@ -1,5 +1,6 @@
 """Frames as AMQP content and back, and typed errors for malformed frames."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,12 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semq.amqp.content import ContentHeader, Properties
-from semq.engine.frames import read_frame, write_frame
+from semq.amqp.wire import TABLE_DEPTH, decode_table, encode_table
+from semq.engine.frames import check_carried, check_headers, read_frame, write_frame
 from semq.errors import SemqError
 from semq.umx_t.address import Address
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.envelope import Attributes, Data, Envelope, Function, Packet, Primitive
-from semq.umx_t.headers import PACKED
+from semq.umx_t.errors import BadAttribute, HeadersTooLarge
+from semq.umx_t.headers import PACKED, USER_HEADERS_DEPTH, USER_HEADERS_MAX
 from semq.umx_t.locator import LK0, LK1, Pos
 from semq.umx_t.records import AckFlag, Answer, Receipt
 
@@ -106,3 +109,37 @@ def test_an_unknown_type_of_packet_is_refused() -> None:
     header = ContentHeader.build(0, Properties(type="1.811.indication", app_id="1.10008"))
     with pytest.raises(SemqError, match="SEMQ-1112"):
         read_frame("56001", header, b"")
+
+
+@pytest.mark.parametrize("check", [check_headers, check_carried])
+def test_headers_are_limited_in_bytes_of_their_table(check: Callable[[Attributes], None]) -> None:
+    longest = {"n": "x" * (USER_HEADERS_MAX - len(encode_table({"n": ""})))}
+    assert len(encode_table(longest)) == USER_HEADERS_MAX
+    check(Attributes(user_headers=longest))
+    with pytest.raises(HeadersTooLarge, match=r"SEMQ-1105.*size=65537"):
+        check(Attributes(user_headers={"n": longest["n"] + "x"}))
+
+
+@pytest.mark.parametrize("check", [check_headers, check_carried])
+@pytest.mark.parametrize("nest", [lambda value: {"a": value}, lambda value: [value]])
+def test_headers_are_limited_in_depth_to_what_every_peer_decodes(
+    check: Callable[[Attributes], None], nest: Callable[[Any], Any]
+) -> None:
+    assert USER_HEADERS_DEPTH == TABLE_DEPTH
+    value: Any = 1
+    for _ in range(USER_HEADERS_DEPTH - 1):
+        value = nest(value)
+    deepest = {"a": value}
+    check(Attributes(user_headers=deepest))
+    assert decode_table(encode_table(deepest))[0] == deepest
+    with pytest.raises(BadAttribute, match="SEMQ-1102"):
+        check(Attributes(user_headers={"a": nest(value)}))
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [Attributes(user_headers={"n": 1 << 80}), Attributes(user_headers={"\ud800": 1}), Attributes(content_type="x" * 256)],
+)
+def test_attributes_that_amqp_cannot_carry_are_refused(attributes: Attributes) -> None:
+    with pytest.raises(BadAttribute, match="SEMQ-1102"):
+        check_carried(attributes)

@@ -18,6 +18,7 @@ from semq.amqp.events import Delivered
 from semq.engine.latency import Stage
 from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
+from semq.umx_t.headers import USER_HEADERS_MAX
 from tests.service.inprocess import InProcess, ask, linked
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import PATIENCE_S, until
@@ -121,6 +122,31 @@ async def test_a_document_over_the_limit_is_refused(inprocess: InProcess) -> Non
     a = await inprocess.local("10008", hub.port)
     with pytest.raises(amqp.ContentTooLarge, match="SEMQ-1203"):
         await publish(await confirming(await inprocess.client(a)), "56001", b"x" * 100_001)
+
+
+async def test_every_door_refuses_headers_that_a_frame_may_not_hold_or_a_peer_not_decode(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    a = await inprocess.local("10008", hub.port)
+    await linked(a)
+    large, deep = {"n": "x" * USER_HEADERS_MAX}, {"n": json.loads("[" * 80 + "]" * 80)}
+    link = await inprocess.client(a)
+    with pytest.raises(amqp.PreconditionFailed, match="SEMQ-1105"):
+        async with asyncio.timeout(PATIENCE_S):
+            header = ContentHeader.build(1, Properties(headers=large))
+            await publish_and_wait(await confirming(link), "semq", "56001", header, b"x")
+    for headers, code in ((large, "SEMQ-1105"), (deep, "SEMQ-1102")):
+        answer = await ask(link, "msg.submit", {"target": "56001", "headers": headers})
+        assert answer["error"]["code"] == code
+        with psycopg.connect(a.store.url) as connection:
+            connection.execute("SELECT semq_send('56001', 'x'::bytea, headers => %s::jsonb)", [json.dumps(headers)])
+
+    def refused() -> list[str]:
+        with psycopg.connect(a.store.url) as connection:
+            found = connection.execute("SELECT reason_code FROM tb_0031_submit ORDER BY number").fetchall()
+            return [code for (code,) in found if code]
+
+    await until(lambda: refused() == ["SEMQ-1105", "SEMQ-1102"])
+    assert await publish(await confirming(link), "56001", b"x")
 
 
 async def test_administrators_submit_read_and_act(inprocess: InProcess) -> None:

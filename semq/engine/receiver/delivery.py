@@ -15,6 +15,7 @@ from semq.foreign_text import shortened
 from semq.store.rows import Event, LedgerLine, Pending, Side
 from semq.store.unit import Unit
 from semq.umx_t.envelope import Envelope
+from semq.umx_t.errors import HeadersTooLarge
 from semq.umx_t.grids import HANDLING, HandlingDeed, HandlingEvent
 from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.status import AppStatus, Arrival
@@ -22,7 +23,7 @@ from semq.umx_t.status import AppStatus, Arrival
 DETAIL_MAX = 8000  # characters of an error with its traceback, in the ledger
 HANDLED = {AppStatus.DONE: Event.DONE, AppStatus.PARKED: Event.PARKED, AppStatus.NEW: Event.OPERATOR}
 # Codes of refused documents that are not kept for an operator, because their body is not stored.
-NOT_KEPT = frozenset({DocumentTooLarge.code, Expired.code})
+NOT_KEPT = frozenset({DocumentTooLarge.code, Expired.code, HeadersTooLarge.code})
 Content = tuple[Envelope, bytes]
 
 
