@@ -14,6 +14,8 @@ from semq.engine.errors import DocumentTooLarge
 from semq.service.node import PACKET_BYTES_MAX
 from semq.transport.client import ClientLink
 from semq.umx_t.envelope import Data, Frame
+from semq.umx_t.errors import HeadersTooLarge
+from semq.umx_t.headers import USER_HEADERS_MAX
 from semq.umx_t.status import AppStatus, Arrival, Outcome
 from tests.flows.by_hand import log_in_by_hand, message
 from tests.flows.sealed import SECRET, SealedWorld, outcomes, send
@@ -167,6 +169,21 @@ def test_a_receiver_with_a_smaller_limit_refuses_permanently_and_stores_nothing(
     assert row.reason[0] == DocumentTooLarge.code
     assert row.has_payload
     assert world.b.rows["tb_0030"] == 0
+
+
+@pytest.mark.parametrize("order_key", ["", "k"])
+def test_a_document_of_an_older_node_with_too_large_headers_is_rejected_and_holds_up_no_others(order_key: str) -> None:
+    trio = Trio()
+    trio.a.send(b"large", order_key=order_key, user_headers={"n": "x" * USER_HEADERS_MAX})  # without the check of a door
+    trio.a.send(b"small", order_key=order_key, user_headers={"n": "x"})
+    trio.later(5)
+    assert trio.b.app.payloads == [b"small"]
+    assert outcomes(trio.a) == [Outcome.REJECTED]
+    (row,) = trio.a.store.tables.outbound.values()
+    assert row.reason is not None
+    assert row.reason[0] == HeadersTooLarge.code
+    assert row.has_payload
+    assert not [row for row in trio.b.store.tables.pending.values() if row.app_status is AppStatus.PARKED]
 
 
 def test_a_copy_whose_body_was_dropped_for_its_size_is_answered_like_any_other() -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from semq.engine.core import Core
 from semq.engine.errors import BeyondWindow, DocumentTooLarge, Expired, Mismatch, NotYours
-from semq.engine.frames import document_size
+from semq.engine.frames import check_headers, document_size
 from semq.engine.ports import OpenedPayload, Secrecy
 from semq.engine.receiver import ledger
 from semq.engine.receiver.delivery import AfterDelivery, apply_event, status_without_delivery
@@ -325,16 +325,16 @@ class _Arrivals:
         return ReceiverEvent.payload, opened, None
 
     def _refusal(self, envelope: Envelope, opened: OpenedPayload) -> Reason | None:
-        """Return why an opened message is refused: it has expired, or is a wrong piece or manifest; None: it is not."""
+        """Return why an opened message is refused: it has expired, its headers are too large, or it is a wrong piece or
+        manifest; None: it is not."""
         if is_expired(envelope.attributes.expires_at, self._at):
             return Expired.code, "It arrived after its time."
         is_piece = envelope.target.user == PIECES_USER
-        if not is_piece and not envelope.attributes.pieces:
-            return None
         try:
+            check_headers(envelope.attributes)
             if is_piece:
                 check_piece(envelope, opened.payload, self._piece_bytes_of(envelope), self.core.settings)
-            else:
+            elif envelope.attributes.pieces:
                 check_manifest(envelope, opened.payload, self._pieces_here, self.core.settings)
         except SemqError as error:
             return error.code, shortened(str(error).removeprefix(f"{error.code} "), 300)
