@@ -166,8 +166,9 @@ class OutboundRows:
         elif goal in ENDS:
             row.outcome, event, kind = ENDS[goal]
             if goal is SenderState.SS_ACK2:
-                row.ss_status = SendStatus.SS_ACK2
-            row.reason = reason or row.reason
+                row.ss_status, row.reason = SendStatus.SS_ACK2, None  # why it was to be withdrawn no longer matters
+            else:
+                row.reason = reason or row.reason
             after.settled.append(End(row, row.outcome, row.reason[0] if row.reason else "", is_kept(row)))
             if (notice := notice_due(row)) is not None:
                 unit.rare_changes.append(notice)

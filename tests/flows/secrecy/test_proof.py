@@ -88,6 +88,35 @@ def test_a_receipt_can_be_proved_alone(world: SealedWorld) -> None:
         assert root_of_path(leaf(statement), int(place), path(leaves, int(place))) == root(leaves)
 
 
+@pytest.mark.parametrize("withdrawn", ["cancelled", "expired"])
+def test_a_document_that_arrived_before_it_was_withdrawn_ends_with_its_receipt_and_without_a_reason(
+    world: SealedWorld, withdrawn: str
+) -> None:
+    receipts: list[Frame] = []
+
+    def hold_back(wire: TrioWire, frame: Frame) -> Frame | None:
+        if wire is not world.a.down or not isinstance(frame, Packet) or frame.function is not Function.RECEIPTS:
+            return frame
+        receipts.append(frame)
+        return None
+
+    world.tamper = hold_back
+    send(world, SECRET, expires_at=world.a.engine.core.now_ms() + 2000 if withdrawn == "expired" else 0)
+    world.settle()
+    if withdrawn == "cancelled":
+        world.a.engine.acts.cancel(world.a.accepted[0].lk0, lambda: None, world.a.refused.append, "by mistake")
+    world.later(5)
+    assert world.a.lines(Event.VOIDED) == 1
+    assert outcomes(world.a) == [None]
+    world.tamper = lambda wire, frame: frame
+    for frame in receipts:
+        world.a.down.arrive(frame)
+    world.settle()
+    (line,) = (line for line in world.a.store.tables.ledger if line.event is Event.DELIVERED)
+    assert line.detail.startswith("receipt ")
+    assert (world.a.reported.kinds[-1], world.a.reported.events[-1].reason) == ("delivered", None)
+
+
 def digest_of(world: SealedWorld, lk0: str) -> str:
     lines = [line for line in world.a.store.tables.ledger if line.lk0 == lk0 and line.event is Event.ACCEPTED]
     return lines[0].digest.hex()
