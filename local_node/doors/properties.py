@@ -27,7 +27,7 @@ def own_headers(header: ContentHeader) -> dict[str, Any]:
     answer and is left out.
     """
     headers = header.headers or {}
-    spans = header.locate() if header.spans is None else header.spans  # by property, without absent ones
+    spans = header.locate() if header.spans is None else header.spans  # of the properties that are present
     if spans.keys().isdisjoint(CARRIED):
         return headers
     carried = {name: getattr(header, property_) for property_, name in CARRIED.items() if property_ in spans}

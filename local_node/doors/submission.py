@@ -171,7 +171,7 @@ class _ReportByConfirm:
         self._settle(CONFIRMED)
 
     def failed(self, error: Exception) -> None:
-        """Report that the document may not have been committed."""
+        """Report an error: the document was not committed, or the outcome is unknown."""
         outcome = refusal(error)
         self._settle(outcome)
         if isinstance(outcome, ServiceNacked) and self._nacks is not None and self.document is not None:

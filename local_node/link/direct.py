@@ -1,6 +1,6 @@
 """Direct links with partners: links that this node dials, and the login of partners that dial this node.
 
-A partner logs in at virtual host ``umx`` with its certificate, as a node does at a hub, and is refused unless section
+A partner logs in at virtual host ``umx`` with its certificate, as a node does at a hub. It is refused unless section
 ``direct`` of the configuration names it (PROTOCOL.md section 26).
 """
 
@@ -253,7 +253,7 @@ def is_withdrawn(certificate: NodeCertificate, listed_pems: Sequence[str] | None
 def partner_dial_configs(
     section: DirectSection, own: Address, partner: Address, tls: ssl.SSLContext
 ) -> list[DialConfig]:
-    """Return how to dial each address of a partner, whose certificate is checked."""
+    """Return how to dial each address of a partner; the dial checks the partner's certificate."""
     return [_partner_dial_config(url, own, partner, tls) for url in section.urls]
 
 

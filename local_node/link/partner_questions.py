@@ -1,4 +1,4 @@
-"""Exchange ``semq.ask`` at a node with direct links: partners that dial this node ask about common messages.
+"""Exchange ``semq.ask`` at a node with direct links: partners that dial the node ask about messages between both.
 
 Questions and answers have the same form as at a hub (PROTOCOL.md section 20). A node can ask only partners that it
 dials.

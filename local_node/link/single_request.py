@@ -20,7 +20,7 @@ from semq.transport.turn import Turn
 
 VIRTUAL_HOST = "enroll"
 PATIENCE_S = 30.0
-CANNOT_ANSWER = InternalError, ConnectionForced  # a peer that stops or has failed closes the connection so: no refusal
+CANNOT_ANSWER = InternalError, ConnectionForced  # sent by a peer that stops or has failed; not a refusal
 
 
 async def request(

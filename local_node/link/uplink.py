@@ -227,7 +227,7 @@ class Uplink:
                 failures, is_lost = 0, True
             except (SemqError, OSError) as error:
                 failures += 1
-                # Only an operator can end the fault of an untrusted certificate, so the text includes the remedy.
+                # Only an operator can correct an untrusted certificate, so the text includes the remedy.
                 self.last_error = error.advice() if isinstance(error, NotTrusted) else str(error)
                 if self._peer_reason:
                     self.last_error += f"; the peer had ended the last session: {self._peer_reason}"
@@ -319,10 +319,15 @@ class Uplink:
         return proven
 
     def _end_link(self) -> None:
-        link, self.link = self.link, None
-        if link is not None:
+        """End the session. Process its messages, and at most one turn's packets in the intake."""
+        link = self.link
+        if link is None:
+            return
+        try:
             self._process_messages()
             self.intake.pass_on_turn()
+        finally:
+            self.link = None
             self.intake.forget()
             self.datagram_intake.forget()
             self._presence.clear()

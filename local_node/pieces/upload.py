@@ -21,7 +21,7 @@ from semq.store.work import COMMITTED, NO_NEEDS, Steps, work
 from semq.umx_t.pieces import PIECE_BYTES, PiecesManifest, digest_of
 
 PORTION = PIECES_BYTES // PIECE_BYTES  # pieces that one commit deletes at most
-# A client is not read while its body has more uncommitted bytes than this; reading continues at half of it.
+# Reading from a client stops while its body has more uncommitted bytes than this; it continues at half of this.
 UNCOMMITTED_MAX = 512 * 1024
 
 

@@ -1,7 +1,7 @@
 """The limit of pieces under way to one node, adjusted so that pieces do not queue.
 
-Other documents wait behind queued pieces. So several pieces are under way only while receipts come about as fast as for
-a single piece, as on a link with high latency. Without other documents at this node, pieces may queue.
+Other documents wait behind queued pieces. So several pieces are under way only while receipts arrive about as fast as
+for a single piece, as on a link with high latency. Without other documents at this node, pieces may queue.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ class PieceWindow:
 
     def __init__(self, has_others: Callable[[], bool]) -> None:
         """``has_others``: whether this node has other documents at present."""
-        self.size = float(UNDER_WAY_MAX)  #: pieces that may be under way beside other documents
+        self.size = float(UNDER_WAY_MAX)  #: pieces that may be under way while there are other documents
         self._has_others = has_others
         self.under_way = 0
         self._alone_s = 0.0  #: time of a single piece to its receipt; 0: to be measured
@@ -40,7 +40,7 @@ class PieceWindow:
         self._has_left.set()
 
     def _measure(self, took_s: float, was_alone: bool) -> None:
-        """Adjust the size: it grows while receipts come as fast as for a single piece, and is halved if one is late.
+        """Adjust the size: it grows while receipts arrive as fast as for a single piece, and is halved if one is late.
 
         The first receipt, and every ``MEASURE_AGAIN``-th one, set the size to 1 until a single piece has been measured.
         """

@@ -222,9 +222,9 @@ class Client:
     async def wait_for_delivery(self, name: str, timeout_s: float | None = None) -> Fate:
         """Wait until the receiving node has committed a document (SS_ACK2). ``name``: as for ``look``.
 
-        Raises NotDelivered for any other outcome, NotYetKnown after the time limit, NoReceiptRequested if this node
-        will never know the outcome (for instance class 1 or 2 without ``ack2``), RefusedByNode if the document is
-        unknown, LoginRefused, NodeUnreachable, NodeBusy, NoAnswer.
+        Raises NotDelivered for any other outcome; NotYetKnown after the time limit; NoReceiptRequested if this node
+        will never know the outcome (for instance class 1 or 2 without ``ack2``); RefusedByNode if the document is
+        unknown; LoginRefused, NodeUnreachable, NodeBusy, NoAnswer.
         """
         return await self._watch.wait(name, self._limit(timeout_s))
 

@@ -1,6 +1,6 @@
 """The content type of a file, found by the suffix of its name or by its content.
 
-Decided, in this order, by a known suffix, by the beginning of the body, or because the body is a JSON object or array.
+These are tried in turn: a known suffix, the beginning of the body, and whether the body is a JSON object or array.
 Nothing else is guessed: receivers read a body by its content type (`semq.app.handlers`), so a wrong guess would make a
 good document unreadable.
 """

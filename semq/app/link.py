@@ -112,7 +112,7 @@ class NodeConnection:
         return self.clock.monotonic() + timeout_s
 
     async def connection(self, until: float, *, once: bool = False) -> ClientLink:
-        """Return an open connection; dial if necessary, again until the given monotonic time, or only ``once``.
+        """Return an open connection; dial if necessary, repeatedly until the given monotonic time, or only ``once``.
 
         Raises NodeUnreachable, LoginRefused, or ForeignBroker if another product answers.
         """

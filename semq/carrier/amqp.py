@@ -38,7 +38,7 @@ from semq.umx_t.retry import backoff
 PREFETCH = 64  # delivered batches that are not acknowledged
 UNCONFIRMED_MAX = 256  # published batches that are not confirmed
 PAUSE_S_FIRST, PAUSE_S_MAX = 0.2, 5.0  # between attempts to connect
-EXPIRATION_MS = "15000"  # the broker drops batches that have waited so long: one inquiry interval
+EXPIRATION_MS = "15000"  # the broker drops batches that have waited this long, one inquiry interval
 QUEUE_BYTES_MAX = 64 << 20  # size of a queue above which the broker drops its oldest batches
 ALL = "all"  # the only destination that is an exchange, not a queue
 TRANSIENT = 1  # delivery mode

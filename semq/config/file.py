@@ -58,7 +58,7 @@ def load(path: Path | None, env: Mapping[str, str], institution: str | None = No
     all_variables = {name: value for name, value in env.items() if value and name.upper().startswith(PREFIX)}
     variables: Mapping[str, str] = all_variables
     certificate = None
-    origin = path  # named in faults: the file; if it has several institutions, also the table of this one
+    origin = path  # named in faults: the file; if it has several institutions, also the table of this institution
     if institution is not None and path is not None:
         origin = Path(f'{path} [institutions."{institution}"]')
         server = server_settings(tables, path)

@@ -1,7 +1,8 @@
 """Acts on many messages: a selection is fixed and counted, confirmed with a reason, and processed in batches.
 
-A batch is one request to the node: at a hub one transaction for each store, at a local node possibly several, so a
-batch that fails may be done in part. An act can be stopped between batches, and is interrupted if the web process ends.
+A batch is one request to the node. A hub applies it in one transaction for each store, a local node in one or several
+transactions. So a batch that fails may be done in part. An act can be stopped between batches, and is interrupted if
+the web process ends.
 
 The audit log has a line for the beginning of an act, and one for the end. Without the second, the act is running or was
 interrupted, or the line could not be written.

@@ -2,7 +2,7 @@
 
 Making a database cluster and the tables takes more than a second of processor time. Tests set the environment variable
 ``EMPTY_DATABASE_FOLDER`` to a folder: the database is made there once, and new nodes get copies of it. Without the
-variable, each node makes its own.
+variable, each node makes its own database.
 """
 
 import asyncio

@@ -13,7 +13,8 @@ from pathlib import Path
 from semq.legacy.errors import JournalUnusable
 
 TABLE = "CREATE TABLE IF NOT EXISTS taken (token TEXT PRIMARY KEY, outcome TEXT NOT NULL, lk0 TEXT NOT NULL)"
-# Journals of earlier versions have no digests. As digests have their own table, each version can use both journals.
+# Journals of earlier versions have no digests. Digests have their own table, so that each version can use journals of
+# the other.
 DIGESTS = "CREATE TABLE IF NOT EXISTS digests (token TEXT PRIMARY KEY, digest TEXT NOT NULL)"
 Entry = tuple[str, str, str, str]  # token, outcome, LK0, digest; the digest of a noted row is empty
 

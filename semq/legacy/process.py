@@ -18,10 +18,7 @@ class NotAnInstitution(BadInput):
     """Rows are imported at the node of an institution, not at the hub."""
 
     code = "SEMQ-2508"
-    remedy = (
-        "Import at the node of the institution that sent the messages; rows that an older hub has stored are imported "
-        "there, too."
-    )
+    remedy = "Import at the node of the institution that sent the messages, also those that an older hub has stored."
 
 
 async def run_import(
@@ -37,9 +34,9 @@ async def run_import(
 ) -> ImportReport:
     """Import all rows through a connected client, or only count the rows in a dry run.
 
-    ``mapping``: a file with changes to the default mapping. ``journal`` None: a file in the current directory.
-    ``rejects``: a CSV file for the rows that were not imported. ``resend_unanswered``: also send messages about which
-    the receiver gave no answer.
+    ``mapping``: a file with changes to the default mapping. ``journal`` None: a file in the current directory; a dry
+    run creates no journal. ``rejects``: a CSV file for the rows that were not imported. ``resend_unanswered``: also
+    send messages about which the receiver gave no answer.
 
     Raises BadMapping, NotAnInstitution, JournalUnusable, Unavailable, and the errors of ``open_source``. If the node or
     the source stops answering during the import, ``ImportReport.stopped`` has the reason.

@@ -1,7 +1,7 @@
 """The import of all rows in order, a few at a time. If the node stops answering, the import ends; it may be repeated.
 
-The journal is written after the node's answers. A row whose token is in the journal is known if it has the same digest,
-or if the entry has none (written by an earlier version); else it is another row with the same record number, and is
+The journal is written after the node's answers. A row whose token is in the journal is known if the entry has the same
+digest, or none (written by an earlier version). Otherwise it is another row with the same record number, and is
 rejected.
 """
 

@@ -134,7 +134,7 @@ async def _record(call: Call) -> dict[str, Any]:
     record: dict[str, Any] = await call.web.client.request("msg.show", {"id": _name(call)})
     if not call.visitor.may(AccessRole.VIEWER) and record.get("side", "outbound") == "inbound":
         raise NoSuchPage("There is no such sent document.").with_remedy(
-            "Compare the name with that of the answer to the submission; `semq msg list` lists the documents."
+            "Compare the name with the name in the answer to the submission; `semq msg list` lists the documents."
         )
     return record
 

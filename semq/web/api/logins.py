@@ -108,7 +108,7 @@ class Logins:
         now = self._web.clock.monotonic()
         unused = [name for name, login in self._logins.items() if not login.requests and now - login.used_at > IDLE_S]
         idle = [name for name in unused if not self._is_in_use(f"{VIA}:{name}")]
-        # Remove all before the first is closed: meanwhile a request could begin to use another.
+        # Remove all of them before the first is closed: meanwhile a request could begin to use one of the others.
         for login in [self._logins.pop(name) for name in idle]:
             await login.client.close()
 

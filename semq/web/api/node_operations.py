@@ -1,6 +1,6 @@
 """An endpoint for each operation of the node: ``/api/v1/GROUP/VERB``.
 
-Every operation takes its arguments as a JSON object by POST; an operation that changes nothing also takes them from the
+Every operation takes its arguments as a JSON object by POST. An operation that changes nothing also takes them from the
 query of a GET, unless an argument is an object or a list of objects.
 """
 

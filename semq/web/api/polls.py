@@ -36,7 +36,7 @@ class AnswerSpace:
         return self._in_memory + self._on_disk > 0
 
     def reserve(self, in_memory: int, on_disk: int) -> None:
-        """Reserve so many bytes instead of the former ones. Raises BodiesFull, SpoolFull."""
+        """Reserve these numbers of bytes instead of the present ones. Raises BodiesFull, SpoolFull."""
         self._on_disk = self._disk.change_now(self._on_disk, on_disk)
         self._in_memory = self._memory.change_now(self._in_memory, in_memory)
 

@@ -17,8 +17,8 @@ def payload_chunks(
 ) -> tuple[Iterable[bytes] | AsyncIterator[bytes], int]:
     """Return the chunks of a payload, and the number of their bytes.
 
-    ``by``: name of the visitor, for the ledger; ``answer``: the node's first answer to ``msg.body``, whose bytes start
-    at ``begin`` (a large payload comes in several answers); ``extent``: the wanted bytes, by default all.
+    ``by``: name of the visitor, for the ledger. ``answer``: the node's first answer to ``msg.body``; its bytes start at
+    ``begin``, and further answers may be needed. ``extent``: the wanted bytes, by default all.
     """
     requested = extent or Extent(0, answer["size"])
     payload = b64decode(answer["body_base64"]) if begin == requested.begin else b""

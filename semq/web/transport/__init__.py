@@ -3,7 +3,7 @@
 | module                   | subject                                                                  |
 |--------------------------|--------------------------------------------------------------------------|
 | server, connection       | the listening socket, TLS; limits for heads, pauses and connections      |
-| bodies, spooling         | bodies in bounded memory; large ones of requests in files                |
+| bodies, spooling         | bodies in bounded memory; large bodies of requests in files              |
 | ranges                   | requests for some bytes of a body                                        |
 | hosts                    | the host names that requests may use                                     |
 | response_headers         | what a browser may do with an answer                                     |

@@ -96,7 +96,7 @@ class Connection(HttpToolsProtocol):
             self._pause_timer = self.loop.call_later(self._limits.body_s, self._check_pause)
 
     def _check_head(self) -> None:
-        """Refuse a large head that came in one piece, or a head that a proxy may read differently."""
+        """Refuse a large head that arrived in one piece, or a head that a proxy may read differently."""
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > HEAD_MAX:
             raise BadRequest(HEAD_TOO_LARGE)
         hosts = sum(name == b"host" for name, _ in self.headers)
