@@ -41,8 +41,8 @@ class NoReceipt(BadInput):
 
     code = "SEMQ-2230"
     remedy = (
-        "Only a message that was delivered to a partner with a certificate has a receipt; `semq msg trace` shows the "
-        "events of the message."
+        "A message has a receipt only if it was delivered to a partner with a certificate, and if the receipt arrived: "
+        "the answer to an inquiry ends it, too. `semq msg trace` shows the events of the message."
     )
 
 

@@ -5,6 +5,8 @@ import pytest
 from local_node.link import uplink
 from local_node.link.uplink import DialledLink
 from semq.amqp.errors import LocalMisuse
+from semq.amqp.events import Delivered
+from semq.engine.frames import write_frame
 from semq.service import intake
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Function, Packet, Primitive
@@ -134,3 +136,20 @@ async def test_the_end_of_a_session_ends_the_pauses_of_its_speakers(inprocess: I
     node.uplink.intake.pause(str(HUB))
     node.uplink._end_link()
     assert not node.uplink.intake._paused
+
+
+async def test_what_has_arrived_before_the_end_of_a_session_is_processed(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = await inprocess.hub()
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    link, received = node.uplink.link, list[Frame]()
+    assert link is not None
+    monkeypatch.setattr(node.engine, "receive", lambda link, frames: received.extend(frames))
+    message, packet = (Delivered(1, "", 1, False, "", *write_frame(frame)) for frame in FRAMES)
+    node.uplink._on_messages(link._data, [message])
+    node.uplink._on_packets([packet])
+    node.uplink._end_link()
+    assert [type(frame) for frame in received] == [Data, Packet]
+    assert not link.is_up
