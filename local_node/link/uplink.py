@@ -319,10 +319,15 @@ class Uplink:
         return proven
 
     def _end_link(self) -> None:
-        link, self.link = self.link, None
-        if link is not None:
+        """End the session. Process its messages, and at most one turn's packets in the intake."""
+        link = self.link
+        if link is None:
+            return
+        try:
             self._process_messages()
             self.intake.pass_on_turn()
+        finally:
+            self.link = None
             self.intake.forget()
             self.datagram_intake.forget()
             self._presence.clear()
