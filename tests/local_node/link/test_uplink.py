@@ -138,7 +138,7 @@ async def test_the_end_of_a_session_ends_the_pauses_of_its_speakers(inprocess: I
     assert not node.uplink.intake._paused
 
 
-async def test_what_has_arrived_before_the_end_of_a_session_is_processed(
+async def test_frames_that_arrived_before_the_end_of_a_session_are_processed(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hub = await inprocess.hub()
