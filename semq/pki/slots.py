@@ -20,6 +20,7 @@ from pathlib import Path
 
 import msgspec
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 from msgspec.structs import replace
 
 from semq.foreign_text import shortened
@@ -162,18 +163,21 @@ class KeyRing:
         if slots.next is not None:
             self._save(replace(slots, next=None, retired=(*slots.retired, RetiredKey(slots.next, now))))
 
-    def store_certificate(self, pem: bytes, trust: TrustStore, now: datetime) -> NodeCertificate:
-        """Store the certificate of the key in slot next, with its chain.
+    def store_certificate(self, file: bytes, trust: TrustStore, now: datetime) -> NodeCertificate:
+        """Store the certificate of the key in slot next, with its chain, but nothing else that the file contains.
 
         Raises Untrusted or a subclass if ``trust`` does not accept it for this node, KeyRefused if its key is not in
         slot next.
         """
-        certificate = trust.verify(_first(pem), now, node=self.node, chain=_chain(pem))
+        chain = _chain(file)
+        certificate = trust.verify(_first(file), now, node=self.node, chain=chain)
         if certificate.key_id != self.slots().next:
             raise KeyRefused("The key of the certificate is not in slot next.", key_id=certificate.key_id).with_remedy(
                 "Have the authority sign the present request: `semq cert request` prints it."
             )
-        write_safely(self.certificate_path(certificate.key_id), pem)
+        # Not the file itself: partners get what is stored here, and a bundle may have the private key.
+        issuers = (issuer.public_bytes(Encoding.PEM) for issuer in chain)
+        write_safely(self.certificate_path(certificate.key_id), b"".join((certificate.pem, *issuers)))
         return certificate
 
     def rotate(self, now: datetime) -> NodeCertificate:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from semq.pki.certificate import NodeCertificate
 from semq.pki.errors import KeyRefused, NoIdentity, OutOfDate, Untrusted, WrongAuthority, WrongName
@@ -146,3 +147,33 @@ def test_a_certificate_with_a_malformed_chain_is_refused(tmp_path: Path) -> None
     chain = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
     with pytest.raises(Untrusted, match="chain"):
         keys.store_certificate(certificate.pem + chain, trust(OURS), NOW)
+
+
+FILES: dict[str, Callable[[PrivateKey, NodeCertificate], bytes]] = {
+    "text before it": lambda key, certificate: "subject=O = Müller GmbH\n".encode() + certificate.pem,
+    "its private key before it": lambda key, certificate: key_in_clear(key) + certificate.pem,
+    "its private key after it": lambda key, certificate: certificate.pem + key_in_clear(key),
+    "DER": lambda key, certificate: certificate.der,
+}
+
+
+def key_in_clear(key: PrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_only_the_certificate_of_a_file_is_stored(tmp_path: Path, kind: str) -> None:
+    keys = ring(tmp_path, OURS)
+    key = keys.next_key()
+    certificate = issued(OURS, key=key)
+    keys.store_certificate(FILES[kind](key, certificate), trust(OURS), NOW)
+    assert keys.certificate_path(certificate.key_id).read_bytes() == certificate.pem
+
+
+def test_the_chain_is_stored_without_what_is_beside_it(tmp_path: Path) -> None:
+    keys = ring(tmp_path, OURS)
+    key = keys.next_key()
+    certificate, others = issued(OURS, key=key), [OURS.pem, authority("other").pem]
+    file = b"1 s:Gr\xfc\xdfe\n".join((certificate.pem, *others)) + key_in_clear(key)
+    keys.store_certificate(file, trust(OURS), NOW)
+    assert keys.certificate_path(certificate.key_id).read_bytes() == certificate.pem + b"".join(others)
