@@ -2,7 +2,7 @@
 
 There are two ways to use a node. ``Client`` uses AMQP, asynchronously::
 
-    async with Client("amqp://app:password@127.0.0.1:5671") as client:
+    async with Client("amqp://app:password@127.0.0.1:5672") as client:
         sent = await client.send("56001", body, app_key="trade/order/standard/S0001")
         print(sent.lk0, await client.wait_for_delivery(sent.lk0, timeout_s=30))
         async with client.receive() as documents:

@@ -269,7 +269,7 @@ def _number(text: str, base: int = 10) -> int:
     try:
         return int(text, base)
     except ValueError as error:
-        raise ForeignBatch("The routing key is not of this hub.", part=text[:40]) from error
+        raise ForeignBatch("The routing key does not belong to this hub.", part=text[:40]) from error
 
 
 def store_queue(store: StoreName) -> str:
