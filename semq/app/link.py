@@ -32,7 +32,7 @@ NAME_THE_HOST = (
 )
 NAME_THE_AUTHORITY = (
     "Write the file of the node's authority into the URL: `amqps://…?cafile=FILE`. On the machine of the node,"
-    " `semq cert trust --pem --config FILE` prints it. If the URL names a file, that is of another or a former authority."
+    " `semq cert trust --pem --config FILE` prints it. If the URL names a file, it is of another or former authority."
 )
 NO_TLS = "This port has no TLS: write amqp:// instead of amqps://, or the TLS port of the node."
 PERHAPS_TLS = (
