@@ -4,10 +4,10 @@ The node counts every delivery of a document, and parks a document that was retu
 documents that cannot be sent to its client:
 
 - A poll ends when its client disconnects.
-- If an answer finds no space, all polls of the inbox end. Until the first document of that answer has been sent, later
-  polls reserve the space for it before they take a document.
-- Until a poll finds no document, polls take at most one document more than were sent since this shortage. If they took
-  all documents of the answer again, another shortage would cost each of them a delivery.
+- If an answer finds no space, all polls of the inbox end. Until the first document of that answer has found space,
+  later polls reserve this space before they take a document.
+- Until a poll finds no document, polls take at most one document more than have found space since this shortage. If
+  they took all documents of the answer again, another shortage would cost each of them a delivery.
 """
 
 import asyncio
@@ -49,9 +49,9 @@ class _Shortage:
     """A lack of space for an answer, which limits the next polls of its inbox."""
 
     first: str  #: LK0 of the first document of that answer
-    in_memory: int  #: bytes to reserve before a poll takes a document, until ``first`` is answered
+    in_memory: int  #: bytes to reserve before a poll takes a document, until ``first`` has found space
     on_disk: int
-    answered: int = 0  #: number of documents since then
+    answered: int = 0  #: documents that have found space since then
 
 
 class Polls:
