@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from semq.engine.errors import Cancelled, NotYours, RefusedByOperator, UnknownTarget
 from semq.engine.ports import PacketProof
 from semq.engine.sender.deeds import ReceiverEvidence, ReturnedCopy
+from semq.engine.sender.notices import REFUSALS
 from semq.engine.sender.outbound import EVENT_OF_ARRIVAL, is_open
 from semq.engine.sender.refused_copies import refusal_event, says_returned
 from semq.engine.sender.rejected_proofs import is_proof_rejected
@@ -179,6 +180,10 @@ class _Receipts(Statements):
         row = self.row(lk0)
         if record.ack_flag is AckFlag.END_TO_END:
             self._ack2(row, lk0, record, place)
+        elif record.reason is not None and record.reason[0] in REFUSALS:
+            # The document would be sent again as a new message, although the hub may have forwarded this one.
+            text = "A reason of the hub has a code that only the receiver may give."
+            self.note_violation(NotYours(text, lk0=str(lk0), code=record.reason[0]), str(lk0))
         elif record.flag is HubFlag.REFUSED and record.lk1 is not None:
             self._returned(row, lk0, record, LK1(*record.lk1))
         elif row is not None and record.flag is not None:

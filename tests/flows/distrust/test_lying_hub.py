@@ -6,6 +6,7 @@ The forgeries have no effect, and most are noted as violations.
 import pytest
 from msgspec.structs import replace
 
+from semq.engine.sender.notices import REFUSALS
 from semq.store.rows import Event
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, InquiryRole, Presence, Receipt
@@ -120,6 +121,29 @@ def test_the_hub_may_not_speak_for_a_node_nor_a_node_for_the_hub(world: SealedWo
     assert (now.outcome, now.custodian) == (None, None)
     assert world.a.engine.partners.allowed[str(B)]
     assert violations(world.a) == 3 + len(HubFlag) + 3
+
+
+@pytest.mark.parametrize("lk1", [None, (1, 1, 5)], ids=["of a message", "of a copy"])
+@pytest.mark.parametrize("code", REFUSALS)
+def test_a_refusal_by_the_hub_for_a_key_does_not_double_a_document(
+    world: SealedWorld, code: str, lk1: tuple[int, int, int] | None
+) -> None:
+    """The hub forwards the document, drops the receipt, and gives a reason after which A would send a new message."""
+    world.tamper = dropping_frames_of_b(world)
+    for save_fwd, encrypt in ((3, True), (3, False), (2, True), (2, False)):
+        world.a.send(SECRET, save_fwd=save_fwd, encrypt=encrypt, ack2=True)
+    world.settle()
+    reason = code, f"No valid certificate belongs to key {'0' * 32} any more."
+    for row in world.a.store.tables.outbound.values():
+        refusal = Receipt(ident=str(row.lk0), att=row.att, flag=HubFlag.REFUSED, reason=reason, lk1=lk1)
+        world.a.receive(Packet(HUB, A, Function.RECEIPTS, Primitive.INDICATION, [refusal]))
+    world.settle()
+    assert (outcomes(world.a), violations(world.a)) == ([None] * 4, 4)
+    world.tamper = honest
+    world.roll(world.b, "B2", "B1")
+    world.later(60)
+    assert world.b.app.payloads == [SECRET] * 4
+    assert world.a.reported.kinds.count("delivered") == 4
 
 
 MARKER_SID = 0
