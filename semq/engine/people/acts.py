@@ -11,7 +11,7 @@ from semq.store.unit import ExpiredRows, Needs, Unit
 from semq.store.work import COMMITTED, Failed, Steps, work
 from semq.umx_t.grids import SenderEvent
 from semq.umx_t.locator import LK0
-from semq.umx_t.status import SendStatus
+from semq.umx_t.status import SaveFwd, SendStatus
 
 Done = Callable[[], None]
 EXPIRED = "expired"
@@ -44,7 +44,7 @@ class MessageActs:
         self.core.post(self._hold(lk0, held, why, done), failed=failed)
 
     def resend(self, lk0: LK0, why: str, done: Done, failed: Failed) -> None:
-        """Send another copy of a class-3 message that has not ended."""
+        """Send another copy of a class-3 message that has not ended, or send a held message."""
         self.core.post(self._resend(lk0, why, done), failed=failed)
 
     def remove(self, lk0: LK0, why: str, done: Done, failed: Failed) -> None:
@@ -109,7 +109,9 @@ class MessageActs:
     # --- work
     @work
     def _cancel(self, lk0s: Sequence[LK0], reason: Reason, done: Done = lambda: None) -> Steps:
-        """Withdraw messages, except those that are gone or have ended. A single message: raises NotThere, TooLate."""
+        """Withdraw messages, except those for which it is too late. A single message: raises what ``_changeable_row``
+        raises.
+        """
         ids = {lk0.object_id for lk0 in lk0s}
         is_expiry = reason[0] == Expired.code
         why = EXPIRED if is_expiry else reason[1]
@@ -117,8 +119,8 @@ class MessageActs:
         after = AfterOutbound(self.core.now_ms())
         for lk0 in lk0s:
             try:
-                row = _open_row(unit, lk0)
-            except (NotThere, TooLate):
+                row = _changeable_row(unit, lk0)
+            except (NotThere, TooLate, AlreadySent):
                 if len(lk0s) == 1:
                     raise
                 continue
@@ -135,13 +137,16 @@ class MessageActs:
     def _resend(self, lk0: LK0, why: str, done: Done) -> Steps:
         unit = yield Needs(outbound={lk0.object_id})
         after = AfterOutbound(self.core.now_ms())
-        row = _open_row(unit, lk0)
+        row = _changeable_row(unit, lk0)
         if not (row.has_payload or row.void):
             raise PayloadGone(lk0=str(lk0)).with_remedy(
                 "The hub's operator can send the stored copy again: `semq held resend NAME`."
             )
         self._note(unit, row, "resend", why)
-        row.held = False
+        if row.held:
+            row.held = False
+            unit.change_outbound(row, row.ss_status)
+            after.wake.append(row)
         self.rows.apply_event(unit, row, SenderEvent.resend, after, why)
         yield COMMITTED
         self.rows.apply(after)
@@ -189,4 +194,15 @@ def _open_row(unit: Unit, lk0: LK0) -> Outbound:
     row = _row(unit, lk0)
     if row.outcome is not None:
         raise TooLate(lk0=str(lk0), outcome=row.outcome.name)
+    return row
+
+
+def _changeable_row(unit: Unit, lk0: LK0) -> Outbound:
+    """Return the row of a message that can be cancelled or sent again. One of class 1 or 2 is sent once only (N22).
+
+    Raises NotThere, TooLate, AlreadySent.
+    """
+    row = _open_row(unit, lk0)
+    if row.save_fwd is not SaveFwd.MUST and row.ss_status is not SendStatus.SS_INIT:
+        raise AlreadySent(lk0=str(lk0), status=row.ss_status.name)
     return row
