@@ -109,8 +109,10 @@ def test_a_document_that_arrived_before_it_was_withdrawn_ends_with_its_receipt_a
     assert world.a.lines(Event.VOIDED) == 1
     assert outcomes(world.a) == [None]
     world.tamper = lambda wire, frame: frame
+    down = world.a.down
+    assert down is not None
     for frame in receipts:
-        world.a.down.arrive(frame)
+        down.arrive(frame)
     world.settle()
     (line,) = (line for line in world.a.store.tables.ledger if line.event is Event.DELIVERED)
     assert line.detail.startswith("receipt ")

@@ -147,9 +147,12 @@ async def test_frames_that_arrived_before_the_end_of_a_session_are_processed(
     link, received = node.uplink.link, list[Frame]()
     assert link is not None
     monkeypatch.setattr(node.engine, "receive", lambda link, frames: received.extend(frames))
-    message, packet = (Delivered(1, "", 1, False, "", *write_frame(frame)) for frame in FRAMES)
-    node.uplink._on_messages(link._data, [message])
-    node.uplink._on_packets([packet])
+    batches = []
+    for frame in FRAMES:
+        routing_key, content_header, body = write_frame(frame)
+        batches.append([Delivered(1, "", 1, False, "", routing_key, content_header, bytes(body))])
+    node.uplink._on_messages(link._data, batches[0])
+    node.uplink._on_packets(batches[1])
     node.uplink._end_link()
     assert [type(frame) for frame in received] == [Data, Packet]
     assert not link.is_up
