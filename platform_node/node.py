@@ -37,6 +37,7 @@ from semq.engine.hub_engine import HubEngine
 from semq.engine.misconduct import SHOWN_MS
 from semq.engine.people.stuck import Surroundings
 from semq.engine.time.schedule import Schedule
+from semq.pki.certificate import read_certificate
 from semq.pki.errors import NoAuthority
 from semq.service.clockwork import ScheduledJob
 from semq.service.credentials.identity import NodeIdentity
@@ -245,7 +246,9 @@ class HubNode(Node[HubEngine]):
         if self.node_identity is None:
             return NEVER
         first, chain = split(pem)
-        certificate = self.node_identity.trust.verify(first.encode(), self.clock.wall(), node=node, chain=chain)
+        certificate = read_certificate(first.encode())
+        at = max(self.clock.wall(), certificate.not_before)  # this clock may be slow; partners check the beginning
+        self.node_identity.trust.verify(certificate, at, node=node, chain=chain)
         self.registry.check(certificate)
         return min(certificate.not_after, *(issuer.not_valid_after_utc for issuer in chain), NEVER)
 

@@ -7,6 +7,8 @@ import pytest
 from platform_node.certificate_directory import CERTIFICATES_MAX, NEVER, KnownCertificates, TooManyCertificates
 from semq.pki.errors import Revoked, WrongAuthority
 from semq.umx_t.address import Address
+from tests.pki.people import DAY, NOW, issued
+from tests.service.inprocess import InProcess
 
 A = Address(1, "10008")
 
@@ -75,3 +77,11 @@ def test_certificates_are_checked_again_after_the_end_of_the_earliest() -> None:
     directory.check_all()
     assert not directory.is_due(now + 5 * day)
     assert directory.is_due(now + 6 * day)
+
+
+async def test_a_certificate_that_begins_later_is_passed_on_but_not_one_that_has_expired(inprocess: InProcess) -> None:
+    """The hub's clock may be slow when an institution renews under an authority of its own."""
+    hub = await inprocess.secure_hub()
+    assert hub.registry.authority is not None
+    later, expired = (issued(hub.registry.authority, at=NOW + days * DAY, days=1).pem.decode() for days in (1, -2))
+    assert hub.certificates.introduce(A, [later, expired]) == (later,)

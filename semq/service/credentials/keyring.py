@@ -1,8 +1,8 @@
 """Keys and certificates: implements ``KeyHolder`` of ``semq.engine.secrecy.sealing``.
 
 A certificate from the hub's directory is trusted if a trusted authority has signed it, it names the partner, and the
-partner's pins (``secrecy.pins``) do not exclude it. An expired certificate still verifies signatures. A certificate
-that was revoked or removed from the directory verifies nothing.
+partner's pins (``secrecy.pins``) do not exclude it. A certificate that has expired or begins later verifies signatures,
+too, but nothing is sealed for it. One that was revoked or removed from the directory verifies nothing.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -139,7 +139,7 @@ class NodeKeys:
         return () if self.own_keys is None else self.own_keys.introduced
 
     def learn(self, node: str, certificates: Sequence[str]) -> bool:
-        """Replace the trusted certificates of a node by the valid ones among these. Expired certificates stay.
+        """Replace the trusted certificates of a node by those to be trusted among these. Expired certificates stay.
 
         Return whether session keys for the node must be wrapped for another key.
         """
@@ -225,8 +225,9 @@ class NodeKeys:
         pins = self._pins.get(node.id)
         if pins and certificate.fingerprint not in pins:
             raise SignerUnknown("The certificate is not among the pinned ones.", node=str(node))
-        now = self._clock.wall()
-        at = now if now <= certificate.not_after else certificate.not_after - timedelta(seconds=1)
+        # One that begins later is known, too: this node's clock may be slow, and nobody sends the certificate again.
+        at = max(self._clock.wall(), certificate.not_before)
+        at = min(at, certificate.not_after - timedelta(seconds=1))
         return self._trust.verify(certificate, at, node=node, chain=chain)
 
 

@@ -1,6 +1,7 @@
 """Sealed documents between A and B through a hub that is honest, or hostile."""
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from decimal import Decimal
 from hashlib import sha256
 
@@ -11,6 +12,7 @@ from semq.amqp.wire import Timestamp
 from semq.engine.secrecy.sealing import Policy, Sealing
 from semq.pki import Identity
 from semq.pki.authority import create_authority
+from semq.pki.keys import key_id
 from semq.pki.trust import TrustStore
 from semq.seal.session import KeyLimits
 from semq.service.credentials.keyring import NodeKeys, OwnKeys
@@ -20,6 +22,7 @@ from semq.umx_t.attributes import Attribute
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, Presence, Receipt
 from semq.umx_t.status import Outcome
+from tests.clocks import ManualClock
 from tests.flows.sealed import SECRET, SealedWorld, key_named, keys_of, outcomes, send, watching
 from tests.flows.trio import TrioWire
 from tests.umx_t.samples.altered import BOUND, altered
@@ -140,6 +143,37 @@ def test_certificates_of_another_authority_expired_or_of_another_name_are_refuse
         send(world, SECRET)
         world.settle()
     assert len(world.a.refused) == 3
+
+
+class SlowClock(ManualClock):
+    """A clock behind another one."""
+
+    def __init__(self, true: ManualClock) -> None:
+        super().__init__()
+        self._true = true
+        self.behind_s = 600
+
+    def wall(self) -> datetime:
+        return self._true.wall() - timedelta(seconds=self.behind_s)
+
+
+@pytest.mark.parametrize("has_hub", [True, False])
+def test_a_certificate_renewed_while_the_clock_was_slow_is_used(has_hub: bool) -> None:
+    world = SealedWorld(has_hub=has_hub)
+    if not has_hub:
+        world.connect_directly()
+    world.settle()
+    keys_of(world.a)._clock = clock = SlowClock(world.clock)
+    world.roll(world.b, "B2", "B1")
+    world.settle()
+    clock.behind_s = 0
+    for encrypt, save_fwd in ((False, 3), (True, 3), (True, 2)):
+        world.b.send(SECRET, to="10008", encrypt=encrypt, save_fwd=save_fwd)
+    world.settle()
+    assert world.a.app.payloads == [SECRET] * 3
+    send(world, SECRET)
+    world.settle()
+    assert world.b.app.deliveries[0].envelope.key_id == key_id(key_named("B2"))
 
 
 def test_only_pinned_certificates_are_accepted(world: SealedWorld) -> None:

@@ -2,11 +2,12 @@
 
 import pytest
 
-from semq.clock import SystemClock
+from semq.clock import Clock, SystemClock
 from semq.pki.errors import Untrusted
 from semq.service.credentials.keyring import CHAIN_SIZE_MAX, END, NodeKeys, split
 from semq.umx_t.address import Address
-from tests.pki.people import authority, issued, trust
+from tests.clocks import ShiftedClock
+from tests.pki.people import DAY, NOW, authority, issued, trust
 
 OURS, OTHERS = authority(), authority("other")
 GOOD = issued(OURS, "1.56001").pem.decode()
@@ -24,8 +25,8 @@ HOSTILE_TEXTS = {
 }
 
 
-def keys() -> NodeKeys:
-    return NodeKeys(ME, SystemClock(), trust(OURS), None)
+def keys(clock: Clock | None = None) -> NodeKeys:
+    return NodeKeys(ME, clock or SystemClock(), trust(OURS), None)
 
 
 @pytest.mark.parametrize("text", HOSTILE_TEXTS)
@@ -50,3 +51,17 @@ def test_a_chain_that_does_not_consist_of_certificates_is_refused() -> None:
         with pytest.raises(Untrusted):
             split(GOOD + chain)
     assert split(GOOD)[1] == []
+
+
+def test_a_certificate_that_begins_later_proves_signatures_now_and_seals_when_it_is_valid() -> None:
+    """A node's clock may be slow when its partner renews."""
+    clock = ShiftedClock()
+    keyring, later = keys(clock), issued(OURS, B, at=NOW + DAY)
+    assert keyring.learn(B, [GOOD])
+    assert keyring.successors(B, [later.pem.decode()]) == ()  # no known key has signed it
+    assert not keyring.learn(B, [later.pem.decode(), GOOD])
+    assert keyring.signer(B, later.key_id) == later.public_key
+    assert keyring.receiver(B) != later.public_key
+    keyring.check_all()
+    clock.ahead = DAY
+    assert keyring.receiver(B) == later.public_key
