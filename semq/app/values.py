@@ -4,12 +4,14 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
+from decimal import Decimal
 from hashlib import sha256
 from math import isfinite
 from typing import Any
 
 from semq.amqp.content import ContentHeader
 from semq.amqp.events import Delivered
+from semq.amqp.wire import Timestamp
 from semq.app.errors import AlreadyGone
 from semq.moments import EPOCH, utc_text
 from semq.transport.client_channel import ClientChannel
@@ -166,7 +168,7 @@ DESCRIBED = tuple(each.name for each in fields(Document) if each.name != "body" 
 
 
 def _for_json(value: Any) -> Any:
-    """Return a value for JSON: bytes as hexadecimal text, NaN and infinity as texts."""
+    """Return a value for JSON: bytes as hexadecimal text; decimals, NaN and infinity as texts."""
     match value:
         case AppKey():
             return str(value)
@@ -176,6 +178,10 @@ def _for_json(value: Any) -> Any:
             return value.hex()
         case float() if not isfinite(value):
             return str(value)
+        case Decimal():
+            return str(value)
+        case Timestamp():
+            return int(value)
         case Mapping():
             return {name: _for_json(each) for name, each in value.items()}
         case list():

@@ -2,12 +2,14 @@
 
 import json
 from datetime import UTC, datetime
+from decimal import Decimal
 
+import msgspec
 import pytest
 
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Delivered
-from semq.amqp.wire import Table
+from semq.amqp.wire import FieldArray, Table, Timestamp
 from semq.app import AlreadyGone, AppKey
 from semq.app.values import Document, Fate, moment, read_document, read_event, reason_text
 from semq.moments import EPOCH
@@ -32,9 +34,11 @@ def test_headers_of_the_sender_are_kept_apart_from_attributes() -> None:
 
 
 def test_a_description_has_only_values_of_json() -> None:
-    headers: Table = {"bytes": b"\x01x", "table": {"numbers": [1.5, float("nan"), float("-inf")]}}
+    numbers: FieldArray = [1.5, float("nan"), float("-inf"), Decimal("12.50"), Timestamp(5)]
+    headers: Table = {"bytes": b"\x01x", "table": {"numbers": numbers}}
     described = read_document(closed_channel(), delivered(Properties(headers=headers))).described()
-    assert described["headers"] == {"bytes": "0178", "table": {"numbers": [1.5, "nan", "-inf"]}}
+    assert described["headers"] == {"bytes": "0178", "table": {"numbers": [1.5, "nan", "-inf", "12.50", 5]}}
+    assert msgspec.json.encode(described)
 
 
 def test_a_document_whose_body_does_not_have_its_digest_is_not_intact() -> None:
