@@ -50,6 +50,7 @@ class ReconcileCommand:
 OPTIONS: dict[str, dict[str, Any]] = {
     "--config": {"type": Path, "metavar": "FILE", "help": "the node's TOML file, with the settings in [reconcile]; "
                  f"default: {CONFIG_VARIABLE}"},
+    "--institution": {"metavar": "ID", "help": "the institution, if the file has several"},
     "--extracts": {"metavar": "FOLDER", "help": "folder or address of the extracts"},
     "--reports": {"metavar": "FOLDER", "help": "folder or address of the runs"},
     "--zone": {"metavar": "ZONE", "help": "time zone of business dates"},
@@ -87,7 +88,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "old": {"help": "name of a run, or current"},
     "new": {"help": "name of a run, or current"},
 }  # fmt: skip
-_COMMON_OPTIONS = ("--config", "--extracts", "--reports", "--zone", "--cutoff", "--json")
+_COMMON_OPTIONS = ("--config", "--institution", "--extracts", "--reports", "--zone", "--cutoff", "--json")
 _SPARK_OPTIONS = ("--master", "--memory")
 _RUN_OPTIONS = ("--allow-partial", "--require-all", *_SPARK_OPTIONS)
 
@@ -115,7 +116,7 @@ def _reconcile(day: date, arguments: Arguments, settings: ReconcileSettings, clo
         arguments.allow_partial,
         arguments.require_all,
         verify=verifier(Path(settings.trust), clock) if settings.trust else None,
-        sign=signer_of_config(arguments.config),
+        sign=signer_of_config(arguments.config, arguments.institution),
         master=arguments.master,
         memory=arguments.memory,
     )

@@ -11,20 +11,23 @@ from spark_reconcile.errors import BadRunRequest
 DATABASE_VARIABLE, NODE_VARIABLE = "SEMQ_DATABASE_URL", "SEMQ_NODE"
 
 
-def node_settings(config: Path) -> Settings:
-    """Load a node's settings, ignoring the two variables above. Raises ConfigUnreadable, ConfigInvalid."""
+def node_settings(config: Path, institution: str | None = None) -> Settings:
+    """Load a node's settings, ignoring the two variables above. Raises ConfigUnreadable, ConfigInvalid.
+
+    ``institution``: the one to load, if the file has several.
+    """
     variables = {name: text for name, text in os.environ.items() if name not in (DATABASE_VARIABLE, NODE_VARIABLE)}
-    return load(config, variables)
+    return load(config, variables, institution)
 
 
-def node_url(option: str | None, config: Path | None) -> str:
+def node_url(option: str | None, config: Path | None, institution: str | None = None) -> str:
     """Return ``amqp://user:password@host:port`` from an option, else NODE_VARIABLE, else a node's configuration.
 
     Raises BadRunRequest if none of them has it.
     """
     url = option or os.environ.get(NODE_VARIABLE, "")
     if not url and config is not None:
-        url = url_of(node_settings(config))
+        url = url_of(node_settings(config, institution))
     if not url:
         raise BadRunRequest("The node is unknown: give --node amqp://user:password@host:port, or --config.")
     return url

@@ -2,6 +2,7 @@
 
 It runs after the start of the node, then every day at ``extract.at``, and again a quarter of an hour after a failure.
 It extracts those of the last seven completed dates that have no complete extract, and delivers the unsent extracts.
+The extracts of the institutions of a virtual server run one after another.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from semq.service.clockwork import ScheduledJob
 log = structlog.get_logger("semq.nightly")
 CHECK_S = 20.0  # between two checks of the clock
 RETRY_S = 900.0  # from a failed extract to the next
+AHEAD_MAX = timedelta(hours=25)  # longest time to the next extract, on the date on which summer time ends
 COMMAND = (sys.executable, "-P", "-m", "spark_reconcile", "extract", "--nightly")
 DATABASE_VARIABLE = "SEMQ_DATABASE_URL"  # environment variable of child processes: the URL of the node's database
 
@@ -41,11 +43,17 @@ def next_after(now: datetime, at: str, zone: str) -> datetime:
 class NightlyExtracts:
     """The regular extracts of one node's ledger."""
 
-    def __init__(self, settings: Settings, clock: Clock, environment: Callable[[], Mapping[str, str]]) -> None:
-        """``environment`` returns environment variables for the process, such as the URL of the node's database."""
+    def __init__(
+        self, settings: Settings, clock: Clock, environment: Callable[[], Mapping[str, str]], turn: asyncio.Lock
+    ) -> None:
+        """``environment`` returns environment variables for the process, such as the URL of the node's database.
+
+        ``turn``: held while an extract runs, and shared with the other nodes of this process.
+        """
         self._settings = settings
         self._clock = clock
         self._environment = environment
+        self._turn = turn
         self._due = clock.wall()
         self._process: Process | None = None
         self._is_stopping = False
@@ -67,9 +75,11 @@ class NightlyExtracts:
 
     async def run_if_due(self) -> None:
         extract, now = self._settings.extract, self._clock.wall()
-        if extract.at is None or now < self._due:
+        # The wall clock may have been set back since the last extract.
+        if extract.at is None or now < self._due <= now + AHEAD_MAX:
             return
-        status = await self._run()
+        async with self._turn:
+            status = await self._run()
         if status == 0:
             self._due = next_after(now, extract.at, extract.zone)
         else:
@@ -84,9 +94,11 @@ class NightlyExtracts:
             await self._process.wait()
 
     async def _run(self) -> int:
+        institution = self._settings.institution
+        chosen = ("--institution", institution) if institution is not None else ()
         self._process = process = await asyncio.create_subprocess_exec(
-            *COMMAND, "--config", str(self._settings.file), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE,
-            env=dict(os.environ) | dict(self._environment()),
+            *COMMAND, "--config", str(self._settings.file), *chosen,
+            stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, env=dict(os.environ) | dict(self._environment()),
         )  # fmt: skip
         if self._is_stopping:  # `stop` was called while the process was being started
             with suppress(ProcessLookupError):

@@ -99,7 +99,7 @@ class Node(Generic[E]):
         self.users: UserTable  #: users with passwords
         self.operations: dict[str, BoundOperation]
         self.reloading = Reloading(self)
-        self.nightly = NightlyExtracts(settings, clock, self._database_environment)
+        self.nightly = NightlyExtracts(settings, clock, self._database_environment, self.host.extract_turn)
         self.telemetry = export_of(settings, clock)
         self.spans = self.telemetry.documents if self.telemetry is not None else None
         self.alerts = Alerts(str(self.address), lambda: self.settings.alerts, clock, self.checks)

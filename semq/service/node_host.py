@@ -3,8 +3,10 @@
 ``local_node.virtual`` has a subclass for a process in which the nodes of many institutions share these resources.
 """
 
+import asyncio
 import socket
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from semq.config.settings import Settings
@@ -22,6 +24,11 @@ class NodeHost:
     """The resources in the process of a single node."""
 
     poll_factor = 1.0  #: multiplies the intervals of jobs that search the database for work
+
+    @cached_property
+    def extract_turn(self) -> asyncio.Lock:
+        """Return the lock held by the node that extracts its ledger."""
+        return asyncio.Lock()
 
     def turn(self) -> Turn:
         """Return the ``Turn`` that flushes the node's output."""

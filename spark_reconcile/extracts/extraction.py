@@ -129,7 +129,7 @@ def _extraction_task(arguments: Arguments, settings: ReconcileSettings) -> Extra
         return ExtractionTask(origin, database, Place.at(settings.extracts), settings.calendar, disclosure)
     if arguments.config is None:
         raise BadRunRequest("The ledger is unknown: give --config with the node's file, or --node and --database-url.")
-    node = node_settings(arguments.config)
+    node = node_settings(arguments.config, arguments.institution)
     configured = node.extract
     salt_file = arguments.salt_file or configured.salt_file
     type_in_clear = arguments.type_in_clear or configured.type_in_clear
@@ -140,7 +140,7 @@ def _extraction_task(arguments: Arguments, settings: ReconcileSettings) -> Extra
         calendar=Calendar(arguments.zone or configured.zone, arguments.cutoff or configured.cutoff),
         disclosure=Disclosure(_salt(salt_file), type_in_clear),
         deliver_to=configured.deliver_to,
-        node_url=node_url(None, arguments.config),
+        node_url=node_url(None, arguments.config, arguments.institution),
         piece_bytes=configured.piece_bytes,
         sign=signer_of_node(node),
     )
@@ -193,7 +193,7 @@ def collect(arguments: Arguments, settings: ReconcileSettings, print_message: Pr
 
     The exit code is 65 if a document was refused.
     """
-    url = node_url(arguments.node, arguments.config)
+    url = node_url(arguments.node, arguments.config, arguments.institution)
     collector = Collector(Place.at(settings.extracts))
     refused = asyncio.run(_collect(url, arguments.user, arguments.idle, collector, print_message))
     sources = [f"{manifest.business_date} {manifest.source}" for manifest in collector.received]

@@ -40,29 +40,29 @@ def signer_of_node(node: NodeSettings) -> Sign | None:
     return sign
 
 
-def signer_of_config(config: Path | None) -> Sign | None:
+def signer_of_config(config: Path | None, institution: str | None = None) -> Sign | None:
     """Return the signing function of the node that a configuration file describes.
 
     None without a file, if the file describes no node, or if the node is not enrolled.
     """
-    node = _node_of(config)
+    node = _node_of(config, institution)
     return signer_of_node(node) if node is not None else None
 
 
-def _node_of(config: Path | None) -> NodeSettings | None:
-    if config is None or "node" not in tomllib.loads(config.read_text("utf-8")):
+def _node_of(config: Path | None, institution: str | None) -> NodeSettings | None:
+    if config is None or (institution is None and "node" not in tomllib.loads(config.read_text("utf-8"))):
         return None
-    return node_settings(config)
+    return node_settings(config, institution)
 
 
-def authorities_file(trust: str, config: Path | None) -> Path | None:
+def authorities_file(trust: str, config: Path | None, institution: str | None = None) -> Path | None:
     """Return the file of authorities for checks of signatures; None if there is none.
 
     ``[reconcile] trust`` has priority over the trusted authorities of the configured node, if that node is enrolled.
     """
     if trust:
         return Path(trust)
-    node = _node_of(config)
+    node = _node_of(config, institution)
     if node is None:
         return None
     ring = ring_of(node)

@@ -78,11 +78,11 @@ def apply(
     The exit code is 1 if a deed failed. ``day``: None if ``--list`` names the folder. Raises NoSuchRun, BadRepairList,
     BadRunRequest.
     """
-    url = node_url(arguments.node, arguments.config)
+    url = node_url(arguments.node, arguments.config, arguments.institution)
     place = Place.at(arguments.list) if day is None else _repair_of(settings, day, arguments.run)
     if not (place / INDEX).exists():
         raise NoSuchRun("There is no repair list here.", place=str(place))
-    trust = authorities_file(settings.trust, arguments.config)
+    trust = authorities_file(settings.trust, arguments.config, arguments.institution)
     verify = verifier(trust, clock) if trust is not None else None
     results = asyncio.run(_apply(url, place, verify, print_message, is_real=arguments.yes))
     counts = dict(Counter(result.result for result in results))

@@ -1,7 +1,9 @@
 """The nightly extract of a node."""
 
+import asyncio
 import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from signal import SIGTERM
 
 import psycopg
@@ -9,8 +11,11 @@ import pytest
 
 from local_node.node import LocalNode
 from semq.clock import SystemClock
+from semq.config import load
 from semq.service import nightly_extract
-from semq.service.nightly_extract import RETRY_S, next_after
+from semq.service.nightly_extract import RETRY_S, NightlyExtracts, next_after
+from tests.clocks import START, ManualClock
+from tests.local_node.virtual.hosting import hosting
 from tests.service.inprocess import LOCAL_CONFIG, InProcess, ask
 from tests.waiting import until
 
@@ -70,6 +75,51 @@ async def test_a_failed_extract_is_repeated_and_does_not_affect_the_node(inproce
 
 async def test_without_a_time_nothing_is_extracted(inprocess: InProcess) -> None:
     assert node_with(inprocess, "").nightly.jobs() == []
+
+
+async def test_each_institution_of_a_virtual_server_extracts_its_ledger(inprocess: InProcess) -> None:
+    async with hosting(inprocess, ('extract.at = "00:30"\nextract.folder = "shared"',) * 2) as hosted:
+        names = hosted.names[:2]
+        for name in names:
+            hosted.node(name).clockwork.hasten("extract")
+        for name in names:
+            last = await until(lambda name=name: hosted.node(name).nightly.last)
+            assert last["exit_status"] == 0, last
+    folders = {path.parent.name for path in (inprocess.folder / "shared").rglob("manifest.json")}
+    assert folders == {f"source=1.{name}.1.1" for name in names}
+
+
+def nightly_of(
+    folder: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, program: str, turn: asyncio.Lock
+) -> NightlyExtracts:
+    """Return the extracts of a node; ``program`` is run instead of an extract."""
+    monkeypatch.setattr(nightly_extract, "COMMAND", (sys.executable, "-c", program))
+    file = folder / "node.toml"
+    file.write_text(LOCAL_CONFIG.format(name="10008", hub=1) + '[extract]\nat = "00:30"\n')
+    return NightlyExtracts(load(file, {}), clock, dict, turn)
+
+
+async def test_extracts_of_one_process_run_one_after_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    turn = asyncio.Lock()
+    program = f"open({str(tmp_path / 'running')!r}, 'x').close(); import os; os.remove({str(tmp_path / 'running')!r})"
+    nodes = [nightly_of(tmp_path, ManualClock(), monkeypatch, program, turn) for _ in range(4)]
+    await asyncio.gather(*(node.run_if_due() for node in nodes))
+    assert [node.last["exit_status"] for node in nodes] == [0] * 4, nodes[-1].last
+
+
+async def test_extracts_go_on_after_the_clock_was_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock(now=365 * 86_400.0)  # a year ahead
+    nightly = nightly_of(tmp_path, clock, monkeypatch, "", asyncio.Lock())
+    await nightly.run_if_due()
+    clock.now = 60.0
+    times = []
+    for _ in range(49):
+        await nightly.run_if_due()
+        times.append(nightly.last["at"])
+        clock.now += 3600
+    assert sorted({datetime.fromisoformat(str(at)) - START for at in times}) == [
+        timedelta(minutes=1), timedelta(hours=1, minutes=1), timedelta(hours=25, minutes=1),
+    ]  # fmt: skip
 
 
 async def test_an_extract_that_starts_while_its_node_stops_is_ended(

@@ -135,6 +135,21 @@ def test_an_enrolled_node_trusts_its_own_authorities(tmp_path: Path) -> None:
     assert authorities_file("stated.pem", file) == Path("stated.pem")
 
 
+def test_an_institution_of_a_virtual_server_has_its_own_key_and_authorities(tmp_path: Path) -> None:
+    file = tmp_path / "server.toml"
+    file.write_text(
+        '[server]\nid = "east"\ndata_dir = "east"\n[hub]\nurl = "amqp://127.0.0.1:1"\n'
+        '[institutions."10008".hub]\npassword = "x"\n[institutions."10009".hub]\npassword = "y"\n'
+    )
+    ring(load(file, {}, "10008").pki_dir, OURS, "1.10008", at=NOW, days=90)
+    sign, trusted = signer_of_config(file, "10008"), authorities_file("", file, "10008")
+    assert sign is not None
+    assert trusted is not None
+    assert verifier(trusted, CLOCK)("1.10008", CONTENT, sign(CONTENT), None)
+    assert (signer_of_config(file, "10009"), authorities_file("", file, "10009")) == (None, None)
+    assert signer_of_config(file) is None
+
+
 async def call(*arguments: object) -> tuple[int, dict[str, Any]]:
     """Run the command line in another thread; return its exit status and the printed JSON object."""
     output = io.StringIO()
