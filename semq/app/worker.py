@@ -23,6 +23,8 @@ from semq.errors import SemqError
 log = logging.getLogger(__name__)
 
 TRACEBACK_MAX = 6000  # characters at the end of a traceback that are kept
+DESCRIPTION_MAX = 6000  # characters of the error's own text that are kept
+DOUBLINGS_MAX = 32  # of a pause: later ones would exceed any limit, and in the end the range of numbers
 FINAL_ERRORS = (CannotRead, GiveUp, NoHandler)  # another attempt would fail in the same way
 
 
@@ -110,12 +112,14 @@ class Worker:
                 if await self._call(handler, document):
                     return True
                 break
-            except Exception as error:  # noqa: BLE001 - a handler may raise anything
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a handler may raise anything
+                if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                    raise
                 log.warning("%s: attempt %d failed: %s", document.lk0, attempt, describe(error))
                 if handler is None or isinstance(error, FINAL_ERRORS) or attempt > handler.retries:
                     await self._park(document, attempt, error)
                     return False
-            pause_s = min(handler.backoff_s * 2 ** (attempt - 1), handler.backoff_s_max)
+            pause_s = min(handler.backoff_s * 2 ** min(attempt - 1, DOUBLINGS_MAX), handler.backoff_s_max)
             try:
                 async with asyncio.timeout(pause_s):
                     await self._stop.wait()
@@ -150,12 +154,22 @@ class Worker:
             else:
                 thread.add_done_callback(lambda _: self._free.release())
 
-    async def _park(self, document: Document, attempts: int, error: Exception) -> None:
-        self.failed += 1
-        await self._client.request(
-            "failed.park", {"id": document.lk0, "error": report(error, attempts, document.deliveries, self.tag)}
-        )
+    async def _park(self, document: Document, attempts: int, error: BaseException) -> None:
+        """Park a document with the error, or without it if the node cannot store the error."""
+        try:
+            await self._client.request(
+                "failed.park", {"id": document.lk0, "error": report(error, attempts, document.deliveries, self.tag)}
+            )
+        except SemqError as fault:
+            log.warning("%s: parked without its error, which the node has not stored: %s", document.lk0, fault)
         await document.reject()
+        self.failed += 1
+
+
+def _is_cancelled() -> bool:
+    """Return whether the worker cancels this task; otherwise a handler has raised CancelledError itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def describe(error: BaseException) -> str:
@@ -166,6 +180,8 @@ def describe(error: BaseException) -> str:
 
 
 def report(error: BaseException, attempts: int, deliveries: int, tag: str) -> str:
-    """Return a line with error, attempts and worker, then the end of the traceback."""
+    """Return a line with error, attempts and worker, then the end of the traceback, as text that a node can store."""
     trace = "".join(traceback.format_exception(error))[-TRACEBACK_MAX:]
-    return f"{describe(error)} (attempts {attempts}, deliveries {deliveries}, by {tag})\n{trace}"
+    description = describe(error)[:DESCRIPTION_MAX]
+    text = f"{description} (attempts {attempts}, deliveries {deliveries}, by {tag})\n{trace}"
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()

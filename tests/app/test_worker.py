@@ -1,4 +1,4 @@
-"""The worker: documents that wait while it stops or while a function exceeds its time limit."""
+"""The worker: waiting documents, and failures whose error the node does not store."""
 
 import asyncio
 import threading
@@ -7,10 +7,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import pytest
+
 from semq.app.client import Client
+from semq.app.errors import NodeBusy
 from semq.app.handlers import Handlers
 from semq.app.values import Document
-from semq.app.worker import Worker
+from semq.app.worker import Worker, report
 from semq.umx_t.app_key import AppKey
 from tests.waiting import until
 
@@ -36,6 +39,7 @@ class OwnClient:
 
     def __init__(self, documents: list[OwnDocument]) -> None:
         self._documents = documents
+        self.is_busy = False
 
     @asynccontextmanager
     async def receive(self, *_: Any, **__: Any) -> AsyncIterator[AsyncIterator[OwnDocument]]:
@@ -47,7 +51,9 @@ class OwnClient:
         await asyncio.Event().wait()
 
     async def request(self, *_: Any) -> None:
-        """Accept a report of a failure."""
+        """Accept a report of a failure, or refuse it."""
+        if self.is_busy:
+            raise NodeBusy({"code": "SEMQ-3001", "text": "The database is away."})
 
 
 def worker_of(handlers: Handlers, *names: str) -> tuple[Worker, list[OwnDocument]]:
@@ -95,3 +101,46 @@ async def test_a_document_waits_while_a_function_that_exceeded_its_limit_runs() 
     assert called == [b"late", b"next"]
     worker.stop()
     await running
+
+
+@pytest.mark.parametrize("error", [ValueError("bad"), asyncio.CancelledError()])
+async def test_a_document_is_parked_also_if_the_node_does_not_store_the_error(error: BaseException) -> None:
+    handlers = Handlers()
+
+    @handlers.on(retries=0)
+    async def handle(_document: Document, _body: bytes) -> None:
+        raise error
+
+    worker, documents = worker_of(handlers, "first", "second", "third")
+    cast(OwnClient, worker._client).is_busy = True
+    running = asyncio.create_task(worker.run())
+    await until(lambda: all(document.settled == ["reject"] for document in documents))
+    await until(lambda: worker.failed == 3)
+    worker.stop()
+    await running
+
+
+async def test_a_function_that_still_runs_after_the_grace_time_is_cancelled_and_its_document_stays_unsettled() -> None:
+    handlers = Handlers()
+    called: list[bytes] = []
+
+    @handlers.on(retries=0)
+    async def handle(_document: Document, body: bytes) -> None:
+        called.append(body)
+        await asyncio.Event().wait()
+
+    worker, (document,) = worker_of(handlers, "endless")
+    running = asyncio.create_task(worker.run(grace_s=0.01))
+    await until(lambda: bool(called))
+    worker.stop()
+    await running
+    assert (document.settled, worker.failed) == ([], 0)
+
+
+@pytest.mark.parametrize("text", ["a\0b", "x" * 70_000, "file \udcff"])
+def test_a_report_is_text_that_a_node_stores(text: str) -> None:
+    kept = report(ValueError(text), 1, 1, "host.1")
+    assert "\0" not in kept
+    assert len(kept) < 1 << 14
+    assert kept.encode()
+    assert "(attempts 1, deliveries 1, by host.1)" in kept
