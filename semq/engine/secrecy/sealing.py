@@ -98,6 +98,10 @@ class Policy:
     def requires(self, node: Address) -> bool:
         return node.id in self.required_with or EVERYBODY in self.required_with
 
+    def believes(self, node: Address) -> bool:
+        """Whether statements of a node count without a proof, also if they are signed with an unknown key."""
+        return node.id in self.unproved_from and not self.requires(node)
+
     def is_older(self, node: Address) -> bool:
         """Whether a node signs in the form of an older version."""
         return node.id in self.unsigned_floors_from
@@ -274,7 +278,7 @@ class Sealing:
         try:
             key = self.keys.signer(name, origin.key_id)
         except SignerUnknown as error:
-            if source.id in self.policy.unproved_from:
+            if self.policy.believes(source):
                 return False
             self._raise_unknown_signer(sealed_as(envelope).ident, source, error)
         if not envelope.late and message.size != origin.size:
@@ -296,7 +300,13 @@ class Sealing:
         source = envelope.lk0.node
         if envelope.signature:
             signer_key_id, signature = read_signature(envelope.signature)
-            verify(self.keys.signer(str(source), signer_key_id), signature, marker_content(envelope))
+            try:
+                key = self.keys.signer(str(source), signer_key_id)
+            except SignerUnknown:
+                if self.policy.believes(source):
+                    return False
+                raise
+            verify(key, signature, marker_content(envelope))
             return True
         if not self.takes_floor(source):
             raise ReceiptForged("The void marker is not signed.", lk0=envelope.ident)
@@ -304,13 +314,9 @@ class Sealing:
 
     # --- statements of nodes about messages
     def _must_sign(self, source: Address) -> bool:
-        if source == self.node:
+        if source == self.node or self.policy.believes(source):
             return False
-        if self.policy.requires(source):
-            return True
-        if source.id in self.policy.unproved_from:
-            return False
-        return not self.policy.mixed or self.keys.knows(str(source))
+        return self.policy.requires(source) or not self.policy.mixed or self.keys.knows(str(source))
 
     def sign_documents(self, target: Address, frames: Sequence[Data]) -> list[Data]:
         """Sign the documents among ``frames`` if this node has a key; markers are signed by ``sign_marker``."""
@@ -364,6 +370,8 @@ class Sealing:
         try:
             key = self.keys.signer(str(source), signer_key_id)
         except SignerUnknown as error:
+            if self.policy.believes(source):
+                return None
             self._raise_awaited(str(source), error)
             raise
         self._waiting.pop(str(source), None)

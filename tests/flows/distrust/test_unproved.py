@@ -10,11 +10,13 @@ import pytest
 from msgspec.structs import replace
 
 from semq.engine.secrecy.sealing import Policy
+from semq.pki.authority import create_authority
+from semq.seal.errors import SignerAwaited, SignerUnknown
 from semq.store.rows import Event
 from semq.umx_t.address import Address
-from semq.umx_t.envelope import Data, Frame, Packet
+from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.locator import Pos
-from semq.umx_t.records import Presence
+from semq.umx_t.records import AckFlag, Presence, Receipt
 from tests.flows.lying import (
     STATEMENTS_OF_B,
     A,
@@ -22,10 +24,12 @@ from tests.flows.lying import (
     C,
     hiding_certificates,
     honest,
+    sealing,
+    signed,
     violations,
     with_hidden_certificates,
 )
-from tests.flows.sealed import SECRET, SealedWorld, outcomes, send
+from tests.flows.sealed import SECRET, SealedWorld, keys_of, outcomes, send
 from tests.flows.trio import TrioWire
 
 
@@ -83,6 +87,54 @@ def test_the_operator_decides_about_documents_without_a_proof(policy: Policy, is
     assert (violations(world.b) == 0) is is_accepted
     assert not any(delivery.envelope.proved for delivery in world.b.app.deliveries)
     assert not any(row.proved for row in world.b.store.tables.pending.values())
+
+
+def signed_under_another_authority(policy: Policy) -> SealedWorld:
+    """Return a trio in which A does not trust the authority of B's certificate."""
+    world = SealedWorld(policy)
+    other = create_authority("other", world.clock.wall())
+    keys_of(world.b).own_keys = world.certified_keys(world.b.address, "X", authority=other)
+    world.b.engine.introduce()
+    world.settle()
+    return world
+
+
+@pytest.mark.parametrize("is_lost", [False, True], ids=["receipts", "answers"])
+def test_statements_of_a_named_partner_count_although_its_key_is_unknown(is_lost: bool) -> None:
+    world = signed_under_another_authority(Policy(unproved_from=["56001", "10008"]))
+    world.cut(world.a)
+    world.b.send(b"taken back", to="10008")
+    world.later(1)
+    world.b.engine.acts.cancel(world.b.accepted[0].lk0, lambda: None, world.b.refused.append)
+    world.later(1)
+    world.connect(world.a)
+    world.lose = lambda wire, frame: (is_lost and is_ack2(frame)) or world._carry(wire, frame)
+    world.a.send(b"to B")
+    world.b.send(b"to A", to="10008")
+    world.later(30 if is_lost else 2)
+    assert (world.b.app.payloads, world.a.app.payloads) == ([b"to B"], [b"to A"])
+    assert world.a.reported.kinds[-1] == world.b.reported.kinds[-1] == "delivered"
+    assert [event.outcome for event in world.b.reported.events if event.outcome] == ["CANCELLED", "DELIVERED"]
+    assert violations(world.a) == 0
+    world.later(300)
+    assert world.is_clean()
+
+
+def is_ack2(frame: Frame) -> bool:
+    return isinstance(frame, Packet) and frame.function is Function.RECEIPTS and frame.primitive is Primitive.INDICATION
+
+
+@pytest.mark.parametrize(
+    "policy", [Policy(), Policy(mixed=True), Policy(unproved_from=["56001"], required_with=["56001"])]
+)
+def test_a_receipt_with_an_unknown_key_is_refused_if_its_node_has_to_prove_it(policy: Policy) -> None:
+    world = signed_under_another_authority(policy)
+    receipt = signed(world.b, A, Function.RECEIPTS, Primitive.INDICATION, Receipt(ack_flag=AckFlag.END_TO_END))
+    with pytest.raises(SignerAwaited):
+        sealing(world.a).verify_packet(receipt)
+    world.clock.now += 100
+    with pytest.raises(SignerUnknown):
+        sealing(world.a).verify_packet(receipt)
 
 
 def test_in_a_mixed_network_a_partner_with_an_earlier_certificate_must_sign() -> None:
