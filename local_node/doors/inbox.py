@@ -6,7 +6,8 @@ document, and each document of a lost connection, is delivered again.
 
 import re
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from local_node.doors.backlog import Backlog
@@ -17,6 +18,7 @@ from semq.broker.definitions import AnyQueue
 from semq.broker.queues.bodies import Body
 from semq.broker.queues.queue import Disposition
 from semq.broker.services import ServiceConsumer, ServiceDelivery, ServiceGetter, ServiceQueue
+from semq.engine.errors import HeaderExceedsFrame
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Delivery
 from semq.engine.receiver.answers import ActReport
@@ -34,6 +36,7 @@ CHECKS_MAX = 10  # after so many checks, basic.get is answered as empty, even if
 _write_headers = header_writer((row for row in ATTRIBUTES if row.is_for_receiver), for_receiver=True)
 
 Count = Callable[[str, int], Awaitable[int]]  # (user, maximum) -> number of the user's waiting documents in the store
+Deliver = Callable[[ServiceDelivery], None]
 
 
 class InboxQueue(ServiceQueue):
@@ -79,27 +82,43 @@ class InboxQueue(ServiceQueue):
         return max(credit - len(self._undelivered) - self._joining, 0)
 
     def give(self, delivery: Delivery) -> None:
-        """Deliver a document to a pending basic.get or to the next consumer with credit; without either, keep it."""
+        """Deliver a document to a pending basic.get or to the next consumer with credit; without either, keep it.
+
+        Park it if it fits into the frames of none of these clients.
+        """
         if self._assembly.is_needed(delivery):
             self._joining += 1
             self._assembly.join(delivery, self._give_joined, self._note_not_joined)
             return
-        while self._getters:
-            getter = self._getters.popleft()
-            if getter.is_waiting:
-                self._answer(getter, delivery)
+        message: ServiceDelivery | None = None
+        for client, deliver in self._free_clients():
+            if message is None:
+                message = document_message(delivery)
+            if client.fits(message.header):
+                deliver(message)
                 return
+        if message is None:
+            self._undelivered.append(delivery)
+        else:
+            self._park(delivery, message.header)
+
+    def _free_clients(self) -> Iterator[tuple[ServiceGetter | ServiceConsumer, Deliver]]:
+        """Yield the pending basic.gets, and the consumers with credit in turn, each with the function that delivers."""
+        self._getters = deque(getter for getter in self._getters if getter.is_waiting)
+        for getter in tuple(self._getters):
+            yield getter, partial(self._answer, getter)
         for _ in range(len(self._consumers)):
             consumer = self._consumers[0]
             self._consumers.rotate(-1)
             if consumer.credit > 0:
-                header, body = document_message(delivery)
-                consumer.deliver(
-                    "semq", str(delivery.envelope.target), header, body, delivery.redelivered, delivery.bref
-                )
-                self._backlog.subtract_delivered()
-                return
-        self._undelivered.append(delivery)
+                yield consumer, partial(self._deliver, consumer)
+
+    def _park(self, delivery: Delivery, header: ContentHeader) -> None:
+        self._assembly.forget([delivery.bref])
+        self._engine().answers.fail([delivery.bref], str(HeaderExceedsFrame(header=len(header.raw))))
+        self._is_settling = True
+        self._backlog.subtract_delivered()
+        self._feed_soon()
 
     def _give_joined(self, delivery: Delivery) -> None:
         self._joining -= 1
@@ -140,11 +159,11 @@ class InboxQueue(ServiceQueue):
         self._feed_soon()
 
     def get(self, getter: ServiceGetter) -> None:
-        delivery = self._next_undelivered()
-        if delivery is not None:
-            self._answer(getter, delivery)
-            return
         self._getters.append(getter)
+        while self._getters and (delivery := self._next_undelivered()) is not None:
+            self.give(delivery)
+        if getter not in self._getters:
+            return
         self._checks = 0
         self._engine().handover.feed(self.user)
         self._check()
@@ -186,12 +205,16 @@ class InboxQueue(ServiceQueue):
         for getter in getters:
             getter.answer(None, 0)
 
-    def _answer(self, getter: ServiceGetter, delivery: Delivery) -> None:
-        header, body = document_message(delivery)
-        target = str(delivery.envelope.target)
-        service_delivery = ServiceDelivery("semq", target, header, body, delivery.redelivered, delivery.bref)
+    def _answer(self, getter: ServiceGetter, message: ServiceDelivery) -> None:
+        self._getters.remove(getter)
         self._backlog.subtract_delivered()
-        self._backlog.report(lambda waiting: getter.answer(service_delivery, waiting + len(self._undelivered)))
+        self._backlog.report(lambda waiting: getter.answer(message, waiting + len(self._undelivered)))
+
+    def _deliver(self, consumer: ServiceConsumer, message: ServiceDelivery) -> None:
+        consumer.deliver(
+            message.exchange, message.routing_key, message.header, message.body, message.redelivered, message.token
+        )
+        self._backlog.subtract_delivered()
 
     def _count_unacknowledged(self) -> int:
         return sum(user == self.user for user in self._engine().handover.out.values())
@@ -286,7 +309,7 @@ class QueuesWithInboxes(dict[str, AnyQueue]):
         return default if queue is None else queue
 
 
-def document_message(delivery: Delivery) -> tuple[ContentHeader, Body]:
+def document_message(delivery: Delivery) -> ServiceDelivery:
     """Return a document as an AMQP message."""
     envelope, attributes = delivery.envelope, delivery.envelope.attributes
     headers: dict[str, Any] = {
@@ -308,4 +331,5 @@ def document_message(delivery: Delivery) -> tuple[ContentHeader, Body]:
         **(restored(attributes.user_headers) if attributes.user_headers else {}),
     )
     body: Body = delivery.body if isinstance(delivery, JoinedDelivery) else delivery.payload
-    return ContentHeader.build(len(body), properties), body
+    header, target = ContentHeader.build(len(body), properties), str(envelope.target)
+    return ServiceDelivery("semq", target, header, body, delivery.redelivered, delivery.bref)

@@ -146,6 +146,9 @@ class ServiceConsumer(Protocol):
         """The number of messages that may be delivered now. ``ServiceQueue.resume`` is called when it may have risen
         from 0."""
 
+    def fits(self, header: ContentHeader) -> bool:
+        """Return whether the header fits into a frame of the connection; another one must not be delivered."""
+
     def deliver(
         self,
         exchange: str,
@@ -180,6 +183,9 @@ class ServiceGetter(Protocol):
     @property
     def is_waiting(self) -> bool:
         """Whether the channel is still open."""
+
+    def fits(self, header: ContentHeader) -> bool:
+        """Return whether the header fits into a frame of the connection; another one must not be the answer."""
 
     def answer(self, delivery: ServiceDelivery | None, remaining: int) -> None:
         """Answer once, with a message (None: there is none) and the number of messages left.

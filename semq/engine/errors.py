@@ -272,6 +272,16 @@ class PiecesMissing(BadInput):
     remedy = "The sender has to submit the document again; `semq failed remove` removes a parked one at the receiver."
 
 
+class HeaderExceedsFrame(BadInput):
+    """The headers of the document are too large for the frames of the client that could receive it."""
+
+    code = "SEMQ-1238"
+    remedy = (
+        "Connect the application with a larger frame-max (131,072 bytes are enough for every document), then "
+        "`semq failed requeue`."
+    )
+
+
 class StoreStatementUnreadable(ProtocolViolation):
     """At its login, the node stated its store or process in a wrong form."""
 

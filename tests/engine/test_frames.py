@@ -138,7 +138,11 @@ def test_headers_are_limited_in_depth_to_what_every_peer_decodes(
 
 @pytest.mark.parametrize(
     "attributes",
-    [Attributes(user_headers={"n": 1 << 80}), Attributes(user_headers={"\ud800": 1}), Attributes(content_type="x" * 256)],
+    [
+        Attributes(user_headers={"n": 1 << 80}),
+        Attributes(user_headers={"\ud800": 1}),
+        Attributes(content_type="x" * 256),
+    ],
 )
 def test_attributes_that_amqp_cannot_carry_are_refused(attributes: Attributes) -> None:
     with pytest.raises(BadAttribute, match="SEMQ-1102"):

@@ -130,9 +130,9 @@ async def test_every_door_refuses_headers_that_a_frame_may_not_hold_or_a_peer_no
     await linked(a)
     large, deep = {"n": "x" * USER_HEADERS_MAX}, {"n": json.loads("[" * 80 + "]" * 80)}
     link = await inprocess.client(a)
-    with pytest.raises(amqp.PreconditionFailed, match="SEMQ-1105"):
-        async with asyncio.timeout(PATIENCE_S):
-            header = ContentHeader.build(1, Properties(headers=large))
+    header = ContentHeader.build(1, Properties(headers=large))
+    async with asyncio.timeout(PATIENCE_S):
+        with pytest.raises(amqp.PreconditionFailed, match="SEMQ-1105"):
             await publish_and_wait(await confirming(link), "semq", "56001", header, b"x")
     for headers, code in ((large, "SEMQ-1105"), (deep, "SEMQ-1102")):
         answer = await ask(link, "msg.submit", {"target": "56001", "headers": headers})

@@ -187,7 +187,7 @@ def submitted(row: Attribute) -> Any:
 
 def received(envelope: Envelope, deliveries: int = 1) -> tuple[Any, Document]:
     """Return the message that the receiver's application gets by AMQP, and the document in Python."""
-    header, _ = document_message(Delivery(1, envelope, b"", False, deliveries))
+    header = document_message(Delivery(1, envelope, b"", False, deliveries)).header
     target = str(envelope.target)
     message = Delivered(1, "tag", 7, False, "semq", target, header, b"")
     return (target, header.properties), read_document(closed_channel(), message)

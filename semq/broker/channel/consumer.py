@@ -108,6 +108,9 @@ class Consumer:
             room = min(room, channel.prefetch_global - channel.consumer_unacked)
         return room
 
+    def fits(self, header: ContentHeader) -> bool:
+        return len(header.raw) <= self.channel.session.machine.payload_max
+
     def deliver(
         self,
         exchange: str,

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from semq.amqp import methods as m
+from semq.amqp.content import ContentHeader
 from semq.amqp.wire import encode_table
 from semq.broker import refusals
 from semq.broker.arguments import QueueSettings
@@ -153,6 +154,9 @@ class Getter:
     @property
     def is_waiting(self) -> bool:
         return self._channel.is_open
+
+    def fits(self, header: ContentHeader) -> bool:
+        return len(header.raw) <= self._channel.session.machine.payload_max
 
     def answer(self, delivery: ServiceDelivery | None, remaining: int) -> None:
         channel = self._channel

@@ -1,16 +1,23 @@
 """Inboxes for polling clients: basic.get, correct counts, and unacknowledged documents that are delivered again."""
 
 import asyncio
+from collections.abc import Sequence
+from functools import partial
 
 import psycopg
 import pytest
 
 from local_node.node import LocalNode
-from semq.amqp.events import Got
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.events import Delivered, Got
+from semq.amqp.limits import ConnectionLimits
+from semq.store.rows import Event
 from semq.transport.client_channel import ClientChannel
+from semq.umx_t.headers import USER_HEADERS_MAX
 from semq.umx_t.status import AppStatus
 from tests.local_node.test_node import confirming, publish
-from tests.service.inprocess import InProcess, linked
+from tests.service.inprocess import InProcess, ask, linked
+from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 
@@ -147,6 +154,77 @@ async def test_a_poll_while_the_store_is_away_is_answered_when_it_is_back(
     message = await polling
     assert message is not None
     assert bytes(message.body) == b"1"
+
+
+async def send_with_headers(inprocess: InProcess, node: LocalNode, *sizes: int) -> None:
+    """Send documents of this node to itself, each with a header of so many bytes and its number as body."""
+    channel = await confirming(await inprocess.client(node))
+    for number, size in enumerate(sizes):
+        header = ContentHeader.build(1, Properties(headers={"n": "x" * size}))
+        assert await publish_and_wait(channel, "semq", "10008", header, b"%d" % number)
+
+
+def keep_bodies(bodies: list[bytes], batch: Sequence[Delivered]) -> None:
+    bodies.extend(bytes(delivered.body) for delivered in batch)
+
+
+def parked_with(node: LocalNode) -> list[str]:
+    with psycopg.connect(node.store.url) as connection:
+        found = connection.execute("SELECT detail FROM semq_ledger WHERE event = %s", [Event.PARKED.value]).fetchall()
+        return [detail.split()[0] for (detail,) in found]
+
+
+async def test_the_largest_headers_that_a_door_accepts_fit_into_the_default_frame(
+    inprocess: InProcess, node: LocalNode
+) -> None:
+    await send_with_headers(inprocess, node, USER_HEADERS_MAX - 100)
+    await until(lambda: row_count(node) == 1)
+    channel = await (await inprocess.client(node)).open_channel()
+    message = await poll(channel)
+    assert message is not None
+    assert len((message.header.headers or {})["n"]) == USER_HEADERS_MAX - 100
+
+
+@pytest.mark.parametrize("is_polling", [False, True])
+async def test_a_header_above_the_frame_max_of_a_client_parks_its_document_and_no_other(
+    inprocess: InProcess, node: LocalNode, is_polling: bool
+) -> None:
+    await send_with_headers(inprocess, node, 10, 5000, 10)
+    await until(lambda: row_count(node) == 3)
+    link = await inprocess.client(node, limits=ConnectionLimits(frame_max=4096))
+    channel = await link.open_channel()
+    received: list[bytes] = []
+    if is_polling:
+        for _ in range(2):
+            message = await poll(channel, no_ack=True)
+            assert message is not None
+            received.append(bytes(message.body))
+        assert await poll(channel) is None
+    else:
+        await channel.consume("semq.inbox", partial(keep_bodies, received), no_ack=True)
+        await until(lambda: len(received) == 2)
+    assert received == [b"0", b"2"]
+    await until(lambda: app_statuses(node) == [AppStatus.PARKED])
+    assert parked_with(node) == ["SEMQ-1238"]
+    await link.close()
+    link = await inprocess.client(node)
+    (failed,) = (await ask(link, "failed.list"))["result"]
+    assert (await ask(link, "failed.requeue", {"ids": [failed["id"]]}))["ok"]
+    message = await until(partial(poll, await link.open_channel()))
+    assert bytes(message.body) == b"1"
+
+
+async def test_a_client_with_larger_frames_gets_what_does_not_fit_into_those_of_another(
+    inprocess: InProcess, node: LocalNode
+) -> None:
+    received: list[list[bytes]] = [[], []]
+    for frame_max, bodies in zip((4096, 131_072), received, strict=True):
+        link = await inprocess.client(node, limits=ConnectionLimits(frame_max=frame_max))
+        keep = partial(keep_bodies, bodies)
+        await (await link.open_channel()).consume("semq.inbox", keep, no_ack=True)
+    await send_with_headers(inprocess, node, 5000, 5000, 5000)
+    await until(lambda: len(received[1]) == 3)
+    assert not received[0]
 
 
 async def test_each_document_goes_either_to_a_consumer_or_to_a_polling_client(
