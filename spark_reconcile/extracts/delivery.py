@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from semq.app import Client, Document
 from spark_reconcile.errors import BadExtract
-from spark_reconcile.extracts.manifest import Manifest, read_manifest
+from spark_reconcile.extracts.manifest import MANIFEST_FILE, Manifest, date_folder, folder_of, read_manifest
 from spark_reconcile.extracts.parcel import BYTES_MAX, CONTENT_TYPE, finished_manifest, pack, parcel_bytes, receive
 from spark_reconcile.storage import Place
 
@@ -20,6 +20,8 @@ PIECE_BYTES = 8 << 20
 PIECES_MAX = 1 << 16
 SPOOL = "_incoming"
 DELIVERED = "delivered.txt"  # file in the extract's folder that names the last parcel sent
+JOINED = "joined.txt"  # file in a node's spool: its last parcels, and the folders of their extracts
+_JOINED_MAX = 100  # lines of JOINED: more parcels than arrive between a joined parcel and its last acknowledgement
 _PARCEL_ID_BYTES = 32
 _HEADER_BYTES = len(MAGIC) + _PARCEL_ID_BYTES + 8
 
@@ -48,7 +50,11 @@ def read_piece(body: bytes) -> Piece:
 
 
 def cut(folder: Place, piece_bytes: int = PIECE_BYTES) -> Iterator[Piece]:
-    """Cut a finished extract into pieces. Raises BadExtract if it is not finished, or needs more than PIECES_MAX."""
+    """Cut a finished extract into pieces of at most ``piece_bytes``.
+
+    The number of pieces determines their bytes. Raises BadExtract if the extract is not finished, or needs more than
+    PIECES_MAX pieces.
+    """
     content = finished_manifest(folder)
     parcel, size = _parcel_id(content), parcel_bytes(content)
     count = max(-(-size // piece_bytes), 1)
@@ -56,6 +62,7 @@ def cut(folder: Place, piece_bytes: int = PIECE_BYTES) -> Iterator[Piece]:
         raise BadExtract("The extract needs too many pieces.", bytes=size).with_remedy(
             "Raise `extract.piece_bytes`, then repeat."
         )
+    piece_bytes = -(-size // count)
     number, buffer = 1, bytearray()
     for block in pack(folder):
         buffer += block
@@ -82,7 +89,7 @@ async def deliver(client: Client, folder: Place, target: str, piece_bytes: int =
     sent = 0
     for piece in cut(folder, piece_bytes):
         key = f"semq/extract/{manifest.business_date}/{manifest.store}.{piece.number}"
-        token = f"extract {piece.parcel} {piece.number}"
+        token = f"extract {piece.parcel} {piece.number}/{piece.count}"
         await client.send(target, piece.encode(), app_key=key, content_type=CONTENT_TYPE, token=token)
         sent += 1
     (folder / DELIVERED).write(f"{parcel}\n".encode())
@@ -101,13 +108,17 @@ class Collector:
         """Store a piece in the spool. If its parcel is now complete, move the extract to ``root``.
 
         Return the manifest of the extract that is then below ``root``: that of the parcel, or one with a later
-        watermark. Return None if the parcel is incomplete. Raises BadExtract if the document is not a piece, the spool
-        of its node is full, or its parcel is wrong. A wrong parcel is removed from the spool.
+        watermark. Return None if the parcel is incomplete, or was joined before. Raises BadExtract if the document is
+        not a piece, the spool of its node is full, or its parcel is wrong; BeingRun if another process writes the
+        extract. A wrong parcel is removed from the spool; after any other error its pieces stay.
         """
         node = document.source.partition("/")[0]
         piece = read_piece(document.payload)
         spool = self.root / SPOOL / f"source={node}"
-        folder = spool / piece.parcel
+        folder = spool / f"{piece.parcel}-{piece.count}"
+        if self._is_joined(spool, piece.parcel):
+            folder.remove()
+            return None
         file = folder / f"{piece.number:05d}"
         other_bytes = _bytes_in(spool) - max(file.size(), 0)  # a piece that arrives again replaces itself
         if other_bytes + len(piece.content) > self.bytes_max:
@@ -120,10 +131,28 @@ class Collector:
             return None
         try:
             manifest = receive(_JoinedFiles(files), self.root, node)
-        finally:
+        except BadExtract:
             folder.remove()
+            raise
+        self._note_joined(spool, piece.parcel, manifest)
+        folder.remove()
         self.received.append(manifest)
         return manifest
+
+    def _is_joined(self, spool: Place, parcel: str) -> bool:
+        """Whether the extract of a parcel, or a later one of its ledger and date, is below ``root``."""
+        extracts = (line.removeprefix(f"{parcel} ") for line in _joined(spool) if line.startswith(f"{parcel} "))
+        return any((self.root / extract / MANIFEST_FILE).exists() for extract in extracts)
+
+    def _note_joined(self, spool: Place, parcel: str, manifest: Manifest) -> None:
+        extract = f"{date_folder(manifest.day)}/{folder_of(manifest.node, manifest.store)}"
+        lines = [*_joined(spool), f"{parcel} {extract}"]
+        (spool / JOINED).write("".join(f"{line}\n" for line in lines[-_JOINED_MAX:]).encode())
+
+
+def _joined(spool: Place) -> list[str]:
+    file = spool / JOINED
+    return file.read(_JOINED_MAX * 1024).decode("ascii", "replace").splitlines() if file.exists() else []
 
 
 def _bytes_in(spool: Place) -> int:

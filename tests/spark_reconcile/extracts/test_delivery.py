@@ -1,15 +1,17 @@
 """Pieces of parcels: in any order, repeated, damaged or foreign."""
 
 import dataclasses
+from errno import ENOSPC
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from semq.app import AppKey, Document
-from spark_reconcile.errors import BadExtract
-from spark_reconcile.extracts import delivery
+from spark_reconcile.errors import BadExtract, BeingRun
+from spark_reconcile.extracts import delivery, parcel
 from spark_reconcile.extracts.delivery import SPOOL, Collector, Piece, cut, read_piece
+from spark_reconcile.extracts.manifest import date_folder, folder_of
 from spark_reconcile.storage import Place
 from tests.spark_reconcile.office import DAY, FORWARD_COURSE, Office, OfficeMessage
 
@@ -63,6 +65,62 @@ def test_a_parcel_with_a_changed_byte_is_refused_and_removed(folder: Place, coll
         collector.accept(document(wrong.encode()))
     assert not Path(f"{collector.root}/business_date={DAY}/source=1.a.1.1/manifest.json").exists()
     assert (collector.root / SPOOL / "source=1.a").folders() == []
+
+
+@pytest.mark.parametrize("fault", ["a full disk", "another process"])
+def test_no_piece_is_lost_if_the_parcel_cannot_be_joined_yet(
+    folder: Place, collector: Collector, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    *pieces, last = [document(piece.encode()) for piece in cut(folder, 500)]
+    for piece in pieces:
+        assert collector.accept(piece) is None
+    if fault == "a full disk":
+        with monkeypatch.context() as patch:
+            patch.setattr(parcel, "_write_part", full_disk)
+            with pytest.raises(OSError, match="No space left"):
+                collector.accept(last)
+    else:
+        with (collector.root / date_folder(DAY) / folder_of("1.a", "1.1")).lock(), pytest.raises(BeingRun):
+            collector.accept(last)
+    assert collector.accept(last) is not None
+    assert (collector.root / SPOOL / "source=1.a").folders() == []
+
+
+def full_disk(*given: object) -> None:
+    raise OSError(ENOSPC, "No space left on device")
+
+
+def test_a_piece_that_arrives_again_after_its_parcel_was_joined_leaves_nothing(
+    folder: Place, collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "_JOINED_MAX", 2)
+    pieces = [document(piece.encode()) for piece in cut(folder, 500)]
+    for _ in range(3):
+        assert [collector.accept(piece) for piece in pieces[:-1]] == [None] * (len(pieces) - 1)
+        assert collector.accept(pieces[-1]) is not None
+        for piece in pieces:
+            assert collector.accept(piece) is None
+        assert (collector.root / SPOOL / "source=1.a").folders() == []
+        (collector.root / date_folder(DAY) / folder_of("1.a", "1.1")).remove()  # then the parcel is accepted again
+
+
+def test_a_delivery_that_goes_on_with_pieces_of_another_size_is_complete(folder: Place, collector: Collector) -> None:
+    first = list(cut(folder, 500))
+    for piece in first[:3]:
+        collector.accept(document(piece.encode()))
+    second = list(cut(folder, 400))
+    manifests = [collector.accept(document(piece.encode())) for piece in second]
+    assert [manifest is not None for manifest in manifests] == [False] * (len(second) - 1) + [True]
+
+
+def test_the_number_of_pieces_determines_their_bytes(folder: Place) -> None:
+    size = len(b"".join(piece.content for piece in cut(folder)))
+    by_count: dict[int, list[Piece]] = {}
+    for piece_bytes in range(1, size + 2):
+        pieces = list(cut(folder, piece_bytes))
+        assert [piece.number for piece in pieces] == list(range(1, pieces[0].count + 1))
+        assert max(len(piece.content) for piece in pieces) <= piece_bytes
+        assert by_count.setdefault(len(pieces), pieces) == pieces
 
 
 def test_extracts_of_another_node_are_refused(folder: Place, collector: Collector) -> None:
