@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-from local_node.doors.events import EVENTS, EventExchange
+from local_node.doors.events import EventExchange, declare_events
 from local_node.doors.inbox import Inboxes, QueuesWithInboxes
 from local_node.doors.schedule import POLL_S as SCHEDULE_POLL_S
 from local_node.doors.schedule import ScheduledDocuments
@@ -180,7 +180,7 @@ class LocalNode(Node[LocalEngine]):
         vhost = self._vhost()
         vhost.register(SubmitExchange(vhost, lambda: self.engine, self.turn, self._sizes(), self.uploads))
         vhost.queues = QueuesWithInboxes(vhost.queues, self.inboxes)
-        vhost.declare_exchange(EVENTS, "topic", True, False, False, {})
+        declare_events(vhost)
         answers = Answers(self)
         self.uplink = Uplink(
             self.address, self._hub_addresses(), self._uplink_settings(self.settings.hub), lambda: self.engine,

@@ -40,6 +40,12 @@ class EventExchange:
             publication.commit()
 
 
+def declare_events(vhost: VirtualHost) -> None:
+    """Create the exchange. Only the node publishes to it: applications trust an event as they trust the node."""
+    vhost.declare_exchange(EVENTS, "topic", True, False, False, {})
+    vhost.exchanges[EVENTS].belongs_to_node = True
+
+
 def routing_key(event: AppEvent) -> str:
     """Return ``<event>.<target>.<type>``; dots in the type become dashes.
 

@@ -4,6 +4,7 @@ The node redelivers unsettled deliveries on the new connection.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
@@ -15,9 +16,13 @@ from semq.amqp.events import Delivered
 from semq.app.errors import NodeUnreachable, RefusedByNode
 from semq.app.link import RETRY_S_MIN, NodeConnection
 from semq.app.unkept import hold, is_unkept
+from semq.foreign_text import shown
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
 
+log = logging.getLogger(__name__)
+
+SHOWN_MAX = 200  # characters of an unreadable event in the log
 PREFETCH_MAX = 65535  # largest number in basic.qos
 
 T = TypeVar("T")
@@ -29,8 +34,9 @@ class Subscription(Generic[T]):
     """An asynchronous iterator and context manager, created by ``Client``; one task at a time may iterate.
 
     ``prepare`` declares the queue on a new channel and returns its name; ``read`` converts a delivery to a value.
-    ``acknowledges``: each step of the iteration acknowledges earlier deliveries; otherwise the caller settles them. The
-    other arguments are those of ``Client``, ``Client.receive`` and ``Client.events``.
+    ``acknowledges``: each step of the iteration acknowledges earlier deliveries, and leaves out those that ``read``
+    cannot convert; otherwise the caller settles them. The other arguments are those of ``Client``, ``Client.receive``
+    and ``Client.events``.
     """
 
     def __init__(
@@ -100,10 +106,20 @@ class Subscription(Generic[T]):
                     delivered = await self._arrived.get()
             except TimeoutError:
                 break
-            if delivered is not None and self._channel is not None:
-                if self._acknowledges:
-                    self._unsettled.append(delivered.delivery_tag)
-                return self._read(self._channel, delivered)
+            if delivered is None or self._channel is None:
+                continue
+            try:
+                value = self._read(self._channel, delivered)
+            except Exception:
+                if not self._acknowledges:
+                    raise
+                log.exception("an event that cannot be read was left out: %s", shown(repr(delivered.body), SHOWN_MAX))
+                if self._channel.is_open:
+                    self._channel.ack(delivered.delivery_tag)  # otherwise it would arrive again on each connection
+                continue
+            if self._acknowledges:
+                self._unsettled.append(delivered.delivery_tag)
+            return value
         raise StopAsyncIteration
 
     def acknowledge(self, keep: int = 0) -> None:

@@ -112,7 +112,7 @@ class Worker:
                 if await self._call(handler, document):
                     return True
                 break
-            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a handler may raise anything
+            except (Exception, asyncio.CancelledError) as error:  # a handler may raise anything
                 if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                     raise
                 log.warning("%s: attempt %d failed: %s", document.lk0, attempt, describe(error))

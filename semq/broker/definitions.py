@@ -141,7 +141,7 @@ class VhostDefinitions:
         exchange = self.exchanges.get(name)
         if exchange is None:
             return False
-        if exchange.is_service:
+        if exchange.is_service or exchange.belongs_to_node:
             raise refusals.belongs_to_node("exchange", name, self.name, "it cannot be deleted")
         if name.startswith("amq."):
             raise refusals.system_exchange(name, self.name)
@@ -285,6 +285,8 @@ class VhostDefinitions:
     ) -> bool:
         """Add a binding, unless an identical one exists. Return True if something must be stored."""
         self._check_bindable(source, destination)
+        if isinstance(destination, Exchange) and destination.belongs_to_node:
+            raise refusals.belongs_to_node("exchange", destination.name, self.name, "only the node publishes to it")
         binding = self._binding(source, destination, routing_key, arguments)
         if binding in source.bindings:
             return False

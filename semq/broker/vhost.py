@@ -181,7 +181,7 @@ class VirtualHost(VhostDefinitions):
     def _route_dead_letter(self, death: _Death) -> None:
         settings = death.queue.settings
         exchange = self.exchanges.get(settings.dead_letter_exchange or "")
-        if exchange is None or exchange.is_service:
+        if exchange is None or exchange.is_service or exchange.belongs_to_node:
             return
         message = dead_letter(
             death.message,

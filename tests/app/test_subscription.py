@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from semq.amqp.content import ContentHeader, Properties
 from semq.app import AlreadyGone, Client, NodeUnreachable, RefusedByNode
 from semq.transport.client_channel import ClientChannel
 from tests.app.full_disk import LARGE, full_disk, spooling
 from tests.app.network import Network
-from tests.waiting import PATIENCE_S
+from tests.transport.publishing import publish_and_wait
+from tests.waiting import PATIENCE_S, until
 
 
 @pytest.fixture
@@ -89,6 +91,31 @@ async def test_a_queue_with_a_reserved_name_is_refused(receiver: Client) -> None
     with pytest.raises(RefusedByNode) as caught:
         await receiver.events(queue="amq.reserved").open()
     assert caught.value.code == "SEMQ-4403"
+
+
+@pytest.mark.parametrize("poison", [b"not json", b"[1]", b'{"attempt": "x"}', b'{"app_key": "no slashes"}'])
+async def test_an_event_that_cannot_be_read_is_left_out(sender: Client, poison: bytes) -> None:
+    """Everyone who may write to the default exchange can put a message into the queue."""
+    events = await sender.events(queue="poisoned", expires_s=60, behind=1).open()
+    link = await sender._link.connection(sender._link.deadline(PATIENCE_S))
+    channel = await link.open_channel()
+    await channel.confirm_select()
+    await publish_and_wait(channel, "", "poisoned", ContentHeader.build(len(poison), Properties()), poison)
+    sent = await sender.send("56001", b"after it")
+    event = await anext(events)
+    while event.lk0 != sent.lk0 or not event.is_final:
+        event = await anext(events)
+    events.acknowledge()
+    await events.aclose()
+    await until_empty(sender, "poisoned")
+
+
+async def until_empty(client: Client, queue: str) -> None:
+    async def is_empty() -> bool:
+        (row,) = (await client.request("broker.queues", {"name": queue}))["rows"]
+        return (row["ready"], row["unacked"]) == (0, 0)
+
+    await until(is_empty)
 
 
 async def test_held_documents_do_not_count_for_the_prefetch(

@@ -129,6 +129,21 @@ def test_clients_cannot_change_definitions_of_services() -> None:
             act()
 
 
+def test_an_exchange_of_the_node_is_not_deleted_and_gets_messages_from_the_node_only() -> None:
+    model = Model()
+    vhost, queue = model.vhost, model.queue()
+    vhost.declare_exchange("events", "topic", True, False, False, {})
+    vhost.exchanges["events"].belongs_to_node = True
+    for act in (
+        lambda: vhost.delete_exchange("events", False),
+        lambda: vhost.bind(vhost.exchanges["amq.topic"], vhost.exchanges["events"], "#", {}),
+    ):
+        with pytest.raises(AccessRefused, match="belongs to the node"):
+            act()
+    vhost.bind(vhost.exchanges["events"], queue, "#", {})
+    assert model.publish("delivered", b"1", exchange="events") == 1
+
+
 def test_a_chain_of_auto_delete_exchanges_may_be_longer_than_the_recursion_limit() -> None:
     model = Model()
     vhost = model.vhost

@@ -67,6 +67,9 @@ def check_publish(channel: BrokerChannel, event: Published) -> Exchange:
     session.require(Right.WRITE, "exchange", event.exchange)
     if exchange.internal:
         raise refusals.internal_exchange(event.exchange, session.vhost.name)
+    if exchange.belongs_to_node:
+        text = "only the node publishes to it"
+        raise refusals.belongs_to_node("exchange", event.exchange, session.vhost.name, text)
     if exchange.is_service:
         assert isinstance(exchange, ServiceExchange)
         if event.header.body_size > exchange.body_max and not exchange.drains:

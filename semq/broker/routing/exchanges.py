@@ -40,6 +40,7 @@ class Exchange:
         "alternate",
         "arguments",
         "auto_delete",
+        "belongs_to_node",
         "bindings",
         "durable",
         "encoded_arguments",
@@ -69,6 +70,7 @@ class Exchange:
         self.bindings: dict[Binding, Mapping[str, Any]] = {}  # from this exchange, with their arguments
         self.incoming: dict[Binding, None] = {}  # from other exchanges to this one
         self.exchange_destination_count = 0  # bindings whose destination is an exchange
+        self.belongs_to_node = False  #: only the node publishes here; clients may bind their queues, and not delete it
 
     @property
     def shown_type(self) -> str:

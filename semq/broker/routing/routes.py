@@ -10,7 +10,8 @@ def route(
 ) -> list[BindingDestination]:
     """Return the queues for a message published to ``start``, each once; cycles of exchanges are safe.
 
-    ``lookup`` finds an exchange by name; an alternate exchange that does not exist is ignored, as in RabbitMQ.
+    ``lookup`` finds an exchange by name; an alternate exchange that does not exist is ignored, as in RabbitMQ. No other
+    exchange leads to one that belongs to the node.
     """
     if not start.exchange_destination_count and start.alternate is None:
         return list(dict.fromkeys(start.match(routing_key, headers)))
@@ -20,7 +21,7 @@ def route(
         for destination in _step(todo.pop(), routing_key, headers, lookup):
             if not isinstance(destination, Exchange):
                 queues[destination] = None
-            elif destination.name not in seen:
+            elif destination.name not in seen and not destination.belongs_to_node:
                 seen.add(destination.name)
                 todo.append(destination)
     return list(queues)

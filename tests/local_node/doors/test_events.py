@@ -1,9 +1,16 @@
 """Events about the documents that an institution sends, as AMQP messages."""
 
+import pytest
+
 from local_node.doors.events import event_message
+from semq.amqp import methods as m
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.errors import AccessRefused
 from semq.engine.ports import AppEvent
 from semq.umx_t.app_key import NO_KEY
 from semq.umx_t.locator import LK0
+from tests.service.inprocess import InProcess
+from tests.transport.publishing import publish_and_wait
 
 
 def test_each_refusal_has_a_message_id_of_its_own() -> None:
@@ -15,3 +22,18 @@ def test_each_refusal_has_a_message_id_of_its_own() -> None:
 def test_a_repeated_event_keeps_its_message_id() -> None:
     event = AppEvent("delivered", LK0(1, "a", 1, 1, 7, 1), None, NO_KEY, 1, 2)
     assert {event_message(event)[0].message_id for _ in range(2)} == {f"{event.lk0}/delivered/2"}
+
+
+async def test_applications_cannot_forge_events_or_delete_their_exchange(inprocess: InProcess) -> None:
+    link = await inprocess.client(await inprocess.local("10008", 1))
+    forging = await link.open_channel()
+    await forging.confirm_select()
+    with pytest.raises(AccessRefused, match="only the node publishes"):
+        await publish_and_wait(forging, "semq.events", "delivered.x.y", ContentHeader.build(1, Properties()), b"x")
+    for act in (m.ExchangeDelete("semq.events"), m.ExchangeBind("semq.events", "amq.topic", "#")):
+        with pytest.raises(AccessRefused, match="belongs to the node"):
+            await (await link.open_channel()).call(act, m.ExchangeDeleteOk)
+    listener = await link.open_channel()
+    await listener.declare_exchange("semq.events", "topic", durable=True)
+    queue = (await listener.declare_queue(exclusive=True)).queue
+    await listener.bind_queue(queue, "semq.events", "#")
