@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any
 
 from semq.amqp.content import ContentHeader, Properties
-from semq.amqp.errors import AmqpError, ChannelException
+from semq.amqp.errors import AmqpError, ChannelException, LocalMisuse
 from semq.amqp.events import Delivered
 from semq.app.errors import BodyNotKept, NoAnswer, NodeUnreachable, RefusedByNode, node_error
 from semq.app.file_body import BlockBody
@@ -49,17 +49,23 @@ class _RequestChannel:
     async def ask(
         self, exchange: str, routing_key: str, header: ContentHeader, body: bytes | BlockBody
     ) -> dict[str, Any]:
-        """Send one request and return its answer. Raises the AmqpError that ended the channel, or LinkLost."""
+        """Send one request and return its answer.
+
+        Raises the AmqpError that ended the channel, LinkLost, and RefusedByNode for a request that no frame can hold.
+        """
         number = str(next(self._numbers))
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
         try:
             await self.channel.wait_ready()
             request = header.amended(reply_to=self._queue, correlation_id=number)
-            if isinstance(body, bytes):
-                self.channel.publish(exchange, routing_key, request, body)
-            else:
-                await self.channel.publish_blocks(exchange, routing_key, request, body.blocks())
+            try:
+                if isinstance(body, bytes):
+                    self.channel.publish(exchange, routing_key, request, body)
+                else:
+                    await self.channel.publish_blocks(exchange, routing_key, request, body.blocks())
+            except LocalMisuse as error:  # the channel is ready: the request is at fault, and a repeat would fail, too
+                raise _refused(error) from error
             return await answer
         finally:
             del self._waiting[number]
@@ -176,7 +182,8 @@ def _result(answer: dict[str, Any]) -> Any:
 
 
 def _refused(error: AmqpError) -> RefusedByNode:
-    """Convert a channel exception to a refusal, with the SEMQ code at the beginning of its text if there is one."""
+    """Convert a channel exception or a LocalMisuse to a refusal, with the SEMQ code at the beginning of its text if there
+    is one."""
     code, _, text = error.text.removeprefix(f"{error.name} - ").partition(" ")
     if code.startswith("SEMQ-"):
         text, _, remedy = text.partition(" — ")

@@ -2,11 +2,13 @@
 
 import asyncio
 from hashlib import sha256
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from semq.amqp.content import Properties
+from semq.amqp.errors import LocalMisuse
 from semq.app import (
     AppKey,
     BodyNotKept,
@@ -18,6 +20,7 @@ from semq.app import (
     RefusedByNode,
     Sent,
 )
+from semq.app.file_body import FileBody
 from tests.app.full_disk import full_disk, spooling
 from tests.app.network import ABSENT, DOCUMENT_MAX, STRANGER, Network
 from tests.test_trace_context import PARENT
@@ -199,6 +202,23 @@ async def test_a_message_over_the_limit_of_the_connection_is_the_only_one_refuse
     assert isinstance(refused, RefusedByNode)
     assert refused.code == "SEMQ-4311"
     assert all(isinstance(sent, Sent) for sent in submitted)
+
+
+@pytest.mark.parametrize("in_blocks", [False, True])
+@pytest.mark.parametrize(
+    ("target", "headers"), [("56001", {"n": 131_000 * "x"}), (256 * "5", {})], ids=["headers", "target"]
+)
+async def test_a_document_that_no_frame_can_hold_is_refused_and_the_next_one_is_sent(
+    sender: Client, tmp_path: Path, target: str, headers: dict[str, object], in_blocks: bool
+) -> None:
+    body: bytes | FileBody = b"x"
+    if in_blocks:
+        (tmp_path / "body").write_bytes(b"x")
+        body = FileBody(tmp_path / "body")
+    with pytest.raises(RefusedByNode) as caught:
+        await sender.send(target, body, headers=headers)
+    assert caught.value.code == LocalMisuse.code
+    assert await sender.send("56001", b"next")
 
 
 async def test_a_request_that_must_not_repeat_is_not_sent_again_after_another_request_was_refused(
