@@ -182,8 +182,8 @@ def _result(answer: dict[str, Any]) -> Any:
 
 
 def _refused(error: AmqpError) -> RefusedByNode:
-    """Convert a channel exception or a LocalMisuse to a refusal, with the SEMQ code at the beginning of its text if there
-    is one."""
+    """Convert a channel exception or a LocalMisuse to a refusal, with the SEMQ code at the beginning of its text, if
+    any."""
     code, _, text = error.text.removeprefix(f"{error.name} - ").partition(" ")
     if code.startswith("SEMQ-"):
         text, _, remedy = text.partition(" — ")

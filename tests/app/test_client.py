@@ -218,7 +218,7 @@ async def test_a_document_that_no_frame_can_hold_is_refused_and_the_next_one_is_
     with pytest.raises(RefusedByNode) as caught:
         await sender.send(target, body, headers=headers)
     assert caught.value.code == LocalMisuse.code
-    assert await sender.send("56001", b"next")
+    assert (await sender.send("56001", b"next")).lk0
 
 
 async def test_a_request_that_must_not_repeat_is_not_sent_again_after_another_request_was_refused(
