@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,9 @@ from semq.app import Client
 from semq.clock import Clock
 from semq.config import Settings as NodeSettings
 from semq.store.embedded.server import EmbeddedPostgres
+from semq.store.postgres.ledger_partitions import oldest
 from semq.store.reader import connection_parameters
-from spark_reconcile.days import Calendar, which_date
+from spark_reconcile.days import Calendar, Window, which_date
 from spark_reconcile.errors import BadExtract, BadRunRequest, BadSettings, LedgerAway
 from spark_reconcile.extracts.delivery import PIECE_BYTES, Collector, deliver
 from spark_reconcile.extracts.extract import LedgerOrigin, extract_ledger
@@ -74,6 +75,7 @@ def extract(
             days = list(_missing_nights(task, connection, yesterday))
         else:
             days = [which_date(arguments.business_date, task.calendar, clock)]
+            _refuse_if_dropped(task.folder(days[0]), connection)
         for day in days:
             manifests.append(
                 extract_ledger(connection, task.root, task.origin, day, task.calendar, clock,
@@ -91,23 +93,59 @@ def extract(
 
 
 def _missing_nights(task: ExtractionTask, connection: psycopg.Connection, last: date) -> Iterator[date]:
-    """Yield those of the NIGHTS dates up to ``last`` that lack a complete extract, oldest first.
+    """Yield those of the NIGHTS dates up to ``last`` that lack a complete extract of their present lines, oldest first.
 
     Dates before the first line of the ledger are left out.
     """
     row = connection.execute("SELECT floor(extract(epoch FROM min(at)) * 1000)::bigint FROM semq_ledger").fetchone()
     first = task.calendar.date_of(row[0]) if row and row[0] is not None else last
     for day in (last - timedelta(days=back) for back in reversed(range(NIGHTS))):
-        if day >= min(first, last) and not _is_complete(task.folder(day)):
+        if day >= min(first, last) and not _is_complete(task.folder(day), connection):
             yield day
 
 
-def _is_complete(folder: Place) -> bool:
-    try:
-        manifest = read_manifest(finished_manifest(folder))
-    except BadExtract:
+def _is_complete(folder: Place, connection: psycopg.Connection) -> bool:
+    """Return whether an extract contains the whole date, as the ledger has it now.
+
+    Lines are added to a past date after a clock was set back, and taken away by a restored backup.
+    """
+    manifest = _present_manifest(folder)
+    if manifest is None or manifest.watermark < manifest.window_end:
         return False
-    return manifest.watermark >= manifest.window_end
+    extent = _extent(connection, manifest.window)
+    return extent == (manifest.rows, manifest.seq_last) or _is_dropped(connection, manifest, extent)
+
+
+def _refuse_if_dropped(folder: Place, connection: psycopg.Connection) -> None:
+    manifest = _present_manifest(folder)
+    if manifest is not None and _is_dropped(connection, manifest, _extent(connection, manifest.window)):
+        raise BadRunRequest(
+            "The ledger no longer has all lines of this date; the earlier extract was kept.", folder=str(folder)
+        )
+
+
+def _present_manifest(folder: Place) -> Manifest | None:
+    try:
+        return read_manifest(finished_manifest(folder))
+    except BadExtract:
+        return None
+
+
+def _extent(connection: psycopg.Connection, window: Window) -> tuple[int, int | None]:
+    """Return the number of lines in a window of the ledger, and the highest number of a line."""
+    row = connection.execute(
+        "SELECT count(*), max(number) FROM semq_ledger WHERE at >= to_timestamp(%s) AND at < to_timestamp(%s)",
+        [window.start / 1000, window.end / 1000],
+    ).fetchone()
+    return (row[0], row[1]) if row else (0, None)
+
+
+def _is_dropped(connection: psycopg.Connection, manifest: Manifest, extent: tuple[int, int | None]) -> bool:
+    """Return whether lines of an extract are missing in the ledger because their retention period has ended."""
+    first = oldest(connection)
+    if first is None or extent[0] >= manifest.rows:
+        return False
+    return manifest.window_start < datetime.combine(first, time(), UTC).timestamp() * 1000
 
 
 async def _deliver(task: ExtractionTask, days: list[date]) -> int:

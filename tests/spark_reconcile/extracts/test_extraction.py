@@ -15,6 +15,7 @@ import pytest
 
 from local_node.node import LocalNode
 from semq.app import Client
+from semq.store.postgres.ledger_partitions import drop_before, make_ahead
 from semq.store.rows import Event
 from semq.umx_t.locator import parse_lk0
 from spark_reconcile import commands
@@ -126,6 +127,67 @@ async def test_missed_nights_are_extracted_once(sender: LocalNode, monkeypatch: 
     assert result["documents"] >= 3
     code, result = await call(sender, monkeypatch, "extract", "--config", config, "--nightly")
     assert (code, result["extracts"], result["documents"]) == (0, [], 0)
+
+
+YESTERDAY = CLOCK.wall().replace(minute=30) - timedelta(days=1)
+
+
+def write_line(connection: psycopg.Connection, number: int, at: datetime) -> None:
+    connection.execute(
+        "INSERT INTO semq_ledger (number, at, side, event, lk0, target, att, lk1, app_domain, app_type, app_subtype,"
+        " app_key, digest, size, detail) VALUES (%s, %s, 1, 1, '1.10008.1.1.3f.1', '1.56001', 0, '', 'd', 't', '', 'k',"
+        " '', 1, '')",
+        [number, at],
+    )
+
+
+def test_a_night_is_extracted_again_after_its_lines_have_changed(
+    database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("extract", "--node", "1.10008", "--database-url", database, "--extracts", str(tmp_path), "--json")
+
+    def nightly() -> list[tuple[str, int]]:
+        assert commands.main([*words, "--nightly"], CLOCK) == 0
+        extracts = json.loads(capsys.readouterr().out.splitlines()[-1])["extracts"]
+        return [(extract["business_date"], extract["rows"]) for extract in extracts]
+
+    day = YESTERDAY.date().isoformat()
+    with psycopg.connect(database, autocommit=True) as connection:
+        write_line(connection, 1, YESTERDAY - timedelta(days=1))
+        write_line(connection, 2, YESTERDAY)
+        assert (day, 1) in nightly()
+        assert nightly() == []
+        write_line(connection, 3, YESTERDAY)  # the clock was set back
+        assert nightly() == [(day, 2)]
+        connection.execute("DELETE FROM semq_ledger WHERE number > 1")  # a backup was restored
+        assert nightly() == [(day, 0)]
+        write_line(connection, 2, YESTERDAY)
+        assert nightly() == [(day, 1)]
+        assert nightly() == []
+
+
+async def make_and_drop_partitions(url: str) -> None:
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        await make_ahead(connection, YESTERDAY.date())
+        await drop_before(connection, YESTERDAY.date() - timedelta(days=1))
+
+
+def test_an_extract_is_kept_after_its_lines_were_dropped_from_the_ledger(
+    database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    day = YESTERDAY.date() - timedelta(days=2)
+    words = ("extract", "--node", "1.10008", "--database-url", database, "--extracts", str(tmp_path), "--json")
+    dated = ("--business-date", day.isoformat())
+    with psycopg.connect(database, autocommit=True) as connection:
+        write_line(connection, 1, YESTERDAY - timedelta(days=2))
+        write_line(connection, 2, YESTERDAY - timedelta(days=1))
+        assert commands.main([*words, *dated], CLOCK) == 0
+        manifest = next(tmp_path.rglob("manifest.json"))
+        content = manifest.read_bytes()
+        asyncio.run(make_and_drop_partitions(database))
+        assert commands.main([*words, *dated], CLOCK) == 2
+    assert "the earlier extract was kept" in capsys.readouterr().err
+    assert manifest.read_bytes() == content
 
 
 def test_no_lock_on_the_ledger_is_held_while_extracts_are_finished(
