@@ -1,8 +1,8 @@
 """The removal of pieces whose document ended before it was complete.
 
 The sender removes pieces for which no submission waits, except those of a body that is arriving. A receiver that may
-have pieces gets a notice: an empty piece that names the document. The receiver removes pieces whose manifest is not
-there, if they have a notice or were recorded more than KEPT_DAYS ago.
+have pieces gets a notice: an empty piece that names the document. The receiver removes pieces without a manifest, if
+they have a notice or were recorded more than KEPT_DAYS ago.
 """
 
 import asyncio
