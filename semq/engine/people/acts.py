@@ -11,7 +11,7 @@ from semq.store.unit import ExpiredRows, Needs, Unit
 from semq.store.work import COMMITTED, Failed, Steps, work
 from semq.umx_t.grids import SenderEvent
 from semq.umx_t.locator import LK0
-from semq.umx_t.status import SaveFwd, SendStatus
+from semq.umx_t.status import SendStatus
 
 Done = Callable[[], None]
 EXPIRED = "expired"
@@ -119,7 +119,7 @@ class MessageActs:
         after = AfterOutbound(self.core.now_ms())
         for lk0 in lk0s:
             try:
-                row = _changeable_row(unit, lk0)
+                row = self._changeable_row(unit, lk0, SenderEvent.cancel)
             except (NotThere, TooLate, AlreadySent):
                 if len(lk0s) == 1:
                     raise
@@ -137,7 +137,7 @@ class MessageActs:
     def _resend(self, lk0: LK0, why: str, done: Done) -> Steps:
         unit = yield Needs(outbound={lk0.object_id})
         after = AfterOutbound(self.core.now_ms())
-        row = _changeable_row(unit, lk0)
+        row = self._changeable_row(unit, lk0, SenderEvent.resend)
         if not (row.has_payload or row.void):
             raise PayloadGone(lk0=str(lk0)).with_remedy(
                 "The hub's operator can send the stored copy again: `semq held resend NAME`."
@@ -177,6 +177,16 @@ class MessageActs:
         yield COMMITTED
         done()
 
+    def _changeable_row(self, unit: Unit, lk0: LK0, event: SenderEvent) -> Outbound:
+        """Return the row of a message that has not ended, and that the event changes, or that was not sent yet.
+
+        Raises NotThere, TooLate, AlreadySent.
+        """
+        row = _open_row(unit, lk0)
+        if row.ss_status is not SendStatus.SS_INIT and self.rows.is_without_effect(row, event):
+            raise AlreadySent(lk0=str(lk0), status=row.ss_status.name)
+        return row
+
     def _note(self, unit: Unit, row: Outbound, act: str, why: str) -> None:
         unit.ledger.append(self.core.line(Side.SENDER, Event.OPERATOR, row, with_why(act, why)))
 
@@ -194,15 +204,4 @@ def _open_row(unit: Unit, lk0: LK0) -> Outbound:
     row = _row(unit, lk0)
     if row.outcome is not None:
         raise TooLate(lk0=str(lk0), outcome=row.outcome.name)
-    return row
-
-
-def _changeable_row(unit: Unit, lk0: LK0) -> Outbound:
-    """Return the row of a message that can be cancelled or sent again. One of class 1 or 2 is sent once only (N22).
-
-    Raises NotThere, TooLate, AlreadySent.
-    """
-    row = _open_row(unit, lk0)
-    if row.save_fwd is not SaveFwd.MUST and row.ss_status is not SendStatus.SS_INIT:
-        raise AlreadySent(lk0=str(lk0), status=row.ss_status.name)
     return row

@@ -17,7 +17,7 @@ from semq.seal.errors import SignerGone
 from semq.store.rows import Event, Outbound, OutStreamKey, Reason, Side
 from semq.store.unit import Recovered, Unit
 from semq.umx_t.floor import Floor
-from semq.umx_t.grid import GridRule
+from semq.umx_t.grid import Grid, GridRule
 from semq.umx_t.grids import SENDER, SENDER_12, SenderDeed, SenderEvent, SenderState
 from semq.umx_t.locator import LK1
 from semq.umx_t.status import Arrival, Outcome, SaveFwd, SendStatus
@@ -122,11 +122,17 @@ class OutboundRows:
         else:
             if event is SenderEvent.recv and ended_by_hub(row):
                 event = SenderEvent.corrected
-            rule = (SENDER if row.save_fwd is SaveFwd.MUST else SENDER_12).step(state, event)
+            rule = _grid(row).step(state, event)
             if rule.after is not state:
                 self._change(unit, row, rule, event, after, detail, reason)
         if rule.deed is not None:
             EFFECTS[rule.deed](self, unit, row, after, cause)
+
+    def is_without_effect(self, row: Outbound, event: SenderEvent) -> bool:
+        """Whether the grid has neither another state nor a deed for this event. Raises ImpossibleEvent."""
+        state = self.state_of(row)
+        rule = _grid(row).step(state, event)
+        return rule.after is state and rule.deed is None
 
     def _change(
         self,
@@ -246,6 +252,10 @@ class OutboundRows:
             self.core.latency.observe(Stage.DELIVERED, (at - row.accepted_at) / 1000)
         if not is_deleted and not (end.is_kept and self.core.settings.keep_rejected):
             self.to_clean.append(row.object_id)
+
+
+def _grid(row: Outbound) -> Grid[SenderState, SenderEvent, SenderDeed]:
+    return SENDER if row.save_fwd is SaveFwd.MUST else SENDER_12
 
 
 def end_of_cancelled(row: Outbound, event: SenderEvent, detail: str) -> tuple[SenderState, str]:
