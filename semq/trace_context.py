@@ -31,7 +31,8 @@ def trace_context(headers: Mapping[str, Any]) -> dict[str, str]:
     parent, state = headers.get(PARENT), headers.get(STATE)
     if not isinstance(parent, str) or not _PARENT.fullmatch(parent):
         return {}
-    return {PARENT: parent} | ({STATE: state} if isinstance(state, str) and _STATE.fullmatch(state) else {})
+    state = state.strip(" ") if isinstance(state, str) else ""  # HTTP permits no spaces at the ends of a header
+    return {PARENT: parent} | ({STATE: state} if _STATE.fullmatch(state) else {})
 
 
 def sampled_parent(headers: Mapping[str, Any], lk0: str, ratio: float) -> TraceParent | None:

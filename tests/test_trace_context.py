@@ -23,6 +23,8 @@ def test_a_trace_state_is_passed_on_with_its_parent() -> None:
     assert trace_context({"traceparent": PARENT, "other": "x"}) == {"traceparent": PARENT}
     assert trace_context({"traceparent": PARENT, "tracestate": "a=1,b=2"})["tracestate"] == "a=1,b=2"
     assert "tracestate" not in trace_context({"traceparent": PARENT, "tracestate": "a=1\r\nx: y"})
+    assert trace_context({"traceparent": PARENT, "tracestate": " a=1, b=2 "})["tracestate"] == "a=1, b=2"
+    assert "tracestate" not in trace_context({"traceparent": PARENT, "tracestate": "  "})
 
 
 def test_the_application_decides_whether_its_trace_is_sampled() -> None:

@@ -84,6 +84,8 @@ class Webhook:
             except AddressNotAllowed as error:
                 self._count_failure(began_at, error)
                 raise
+            except httpx.LocalProtocolError as error:
+                raise RefusedByWebhook("HTTP cannot express the request.", fault=str(error)) from error
             except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
                 raise self._failure(began_at, f"{type(error).__name__}: {error}") from error
             if 200 <= status < 300:

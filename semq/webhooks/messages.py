@@ -1,6 +1,6 @@
 """Documents and events as HTTP requests.
 
-A document keeps its body and content type. Its attributes are percent-encoded headers (CloudEvents 1.0, HTTP binding,
+A document keeps its body and content type. Its other attributes are percent-encoded headers (CloudEvents 1.0, HTTP binding,
 3.1.3.2): ``ce-…`` for CloudEvents (binary mode), ``semq-…`` for SEMQ; source and AppKey have both. Of the sender's own
 headers, only the trace context is passed on. An event is a CloudEvent in JSON.
 """
@@ -46,7 +46,8 @@ def of_document(document: Document) -> WebhookRequest:
             attributes[f"semq-{name.replace('_', '-')}"] = str(int(value) if isinstance(value, bool) else value)
     headers = {name: quote(value, safe=PLAIN) for name, value in attributes.items() if value}
     headers |= trace_context(document.headers)
-    headers["content-type"] = quote(document.content_type, safe=PLAIN + " ") or "application/octet-stream"
+    content_type = document.content_type.strip()  # HTTP permits no spaces at the ends of a header
+    headers["content-type"] = quote(content_type, safe=PLAIN + ' "%') or "application/octet-stream"
     headers["content-length"] = str(document.size)
     return WebhookRequest(document.lk0, headers, document.body)
 

@@ -134,12 +134,10 @@ def test_an_exchange_of_the_node_is_not_deleted_and_gets_messages_from_the_node_
     vhost, queue = model.vhost, model.queue()
     vhost.declare_exchange("events", "topic", True, False, False, {})
     vhost.exchanges["events"].belongs_to_node = True
-    for act in (
-        lambda: vhost.delete_exchange("events", False),
-        lambda: vhost.bind(vhost.exchanges["amq.topic"], vhost.exchanges["events"], "#", {}),
-    ):
-        with pytest.raises(AccessRefused, match="belongs to the node"):
-            act()
+    with pytest.raises(AccessRefused, match="belongs to the node"):
+        vhost.delete_exchange("events", False)
+    with pytest.raises(AccessRefused, match="belongs to the node"):
+        vhost.bind(vhost.exchanges["amq.topic"], vhost.exchanges["events"], "#", {})
     vhost.bind(vhost.exchanges["events"], queue, "#", {})
     assert model.publish("delivered", b"1", exchange="events") == 1
 

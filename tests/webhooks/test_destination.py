@@ -100,6 +100,17 @@ async def test_a_refusal_is_final(hook: Hook, destination: Webhook, status: int)
     assert destination.failures == 0
 
 
+async def test_a_request_that_http_cannot_express_is_refused_and_the_address_stays_in_use(
+    hook: Hook, destination: Webhook
+) -> None:
+    for _ in range(OPEN_AFTER):
+        with pytest.raises(RefusedByWebhook, match="Illegal header value"):
+            await destination.post(REQUEST._replace(headers={"content-type": "text/plain "}))
+    assert destination.failures == 0
+    await destination.post(REQUEST)
+    assert len(hook.received) == 1
+
+
 @pytest.mark.parametrize("status", [301, 307, 408, 425, 429, 500, 503])
 async def test_redirects_temporary_errors_and_server_errors_are_no_answer(
     hook: Hook, destination: Webhook, status: int

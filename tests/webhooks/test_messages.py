@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,8 +43,17 @@ def test_the_trace_of_the_sender_continues_at_the_application() -> None:
     assert "tracestate" not in forged
 
 
-def test_a_document_without_a_content_type_is_posted_as_bytes() -> None:
-    assert of_document(document(content_type="")).headers["content-type"] == "application/octet-stream"
+@pytest.mark.parametrize(
+    ("content_type", "posted"),
+    [
+        ("", "application/octet-stream"), (" ", "application/octet-stream"), (" text/plain ", "text/plain"),
+        ('text/plain; name="100%.txt"', 'text/plain; name="100%.txt"'), ("é", "%C3%A9"),
+    ],
+)  # fmt: skip
+def test_the_content_type_is_posted_as_it_is_except_for_what_http_does_not_permit(
+    content_type: str, posted: str
+) -> None:
+    assert of_document(document(content_type=content_type)).headers["content-type"] == posted
 
 
 @given(st.text(max_size=60), st.text(max_size=30))
@@ -52,6 +62,7 @@ def test_foreign_text_cannot_add_a_header(key: str, kind: str) -> None:
     for value in headers.values():
         assert value.isascii()
         assert value.isprintable()
+        assert value == value.strip()
 
 
 def test_an_event_is_a_cloud_event_with_a_unique_id() -> None:
