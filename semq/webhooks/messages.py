@@ -1,6 +1,6 @@
 """Documents and events as HTTP requests.
 
-A document keeps its body and content type. Its other attributes are percent-encoded headers (CloudEvents 1.0, HTTP binding,
+A document keeps its body and content type. Its attributes are percent-encoded headers (CloudEvents 1.0, HTTP binding,
 3.1.3.2): ``ce-…`` for CloudEvents (binary mode), ``semq-…`` for SEMQ; source and AppKey have both. Of the sender's own
 headers, only the trace context is passed on. An event is a CloudEvent in JSON.
 """
