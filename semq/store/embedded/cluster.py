@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import mkdtemp
 from types import MappingProxyType
 
 from semq.store.embedded.errors import ServerFailed
@@ -57,11 +58,9 @@ def make_cluster(data: Path, password_file: Path, programs: Programs, identity: 
 
     Raises ServerFailed(log) with the last lines of initdb's output.
     """
-    fresh = data.with_name("data.new")
-    if fresh.exists():
-        shutil.rmtree(fresh)
+    _remove_unfinished(data)
     _make_password(password_file)
-    fresh.mkdir(mode=0o700)
+    fresh = Path(mkdtemp(prefix=f"{data.name}.new-", dir=data.parent))
     for path in (fresh, password_file):
         identity.give(path)
     argv = identity.command(
@@ -87,6 +86,13 @@ def make_cluster(data: Path, password_file: Path, programs: Programs, identity: 
         raise ServerFailed("initdb could not make a database cluster.", log=last_lines(result.stdout + result.stderr))
     fresh.rename(data)
     sync_folder(data.parent)
+    _remove_unfinished(data)
+
+
+def _remove_unfinished(data: Path) -> None:
+    """Remove the folders of earlier attempts. An initdb whose node was killed may still write to one."""
+    for folder in data.parent.glob(f"{data.name}.new*"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def last_lines(text: str, count: int = 12) -> str:

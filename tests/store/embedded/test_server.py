@@ -187,6 +187,19 @@ def test_an_unfinished_cluster_is_deleted_and_made_again(tmp_path: Path) -> None
     assert not unfinished.exists()
 
 
+def test_an_initdb_that_outlives_a_killed_node_does_not_disturb_the_next_start(tmp_path: Path) -> None:
+    unfinished = tmp_path / "postgres" / "data.new"
+    unfinished.mkdir(parents=True)
+    loop = f"while :; do mkdir -p {unfinished}/base/5; echo > {unfinished}/base/5/$((n += 1)); done"
+    with subprocess.Popen(["sh", "-c", loop], stderr=subprocess.DEVNULL) as orphan:
+        try:
+            with EmbeddedPostgres(tmp_path) as server:
+                write(server.url, 1)
+                assert read(server.url) == [1]
+        finally:
+            orphan.kill()
+
+
 def test_an_initdb_that_does_not_end_is_an_error_of_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "INITDB_S_MAX", 0.001)
     with pytest.raises(ServerFailed, match="initdb did not end"):
