@@ -16,8 +16,10 @@ import structlog
 from local_node.pieces.upload import drop_pieces
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import AppEvent, Submission
+from semq.engine.receiver.answers import ActReport
 from semq.engine.stored_envelopes import decode_envelope
 from semq.errors import BadInput, SemqError, Unavailable
+from semq.service.admin import committed
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Stored
 from semq.store.views import pieces as views
@@ -121,6 +123,15 @@ class Remains:
 
     async def _sweep_receiver(self) -> None:
         stock, before = self._engine().core.pieces, self._engine().core.now_ms() - KEPT_DAYS * DAY_MS
+        if not stock.sources:
+            return
+        stock.forget_claims()
+        answers = self._engine().answers
+
+        def post(done: Callable[[int], None], failed: Callable[[Exception], None]) -> None:
+            answers.when_committed(ActReport(done, failed))
+
+        await committed(post)
         notices = frozenset(stock.notices)
         for source in stock.sources:
             removable = await self._by_document(source, before)
@@ -131,10 +142,10 @@ class Remains:
                 }
             with_manifest = await self._documents(source) if removable else set()
             for document, brefs in removable.items():
-                ended = [bref for bref in brefs if document not in with_manifest or bref in notices]
+                ended = stock.give_up(bref for bref in brefs if document not in with_manifest or bref in notices)
                 if ended:
                     log.warning("pieces_without_document", document=document, source=source, pieces=len(ended))
-                    self._engine().answers.finish(ended)
+                    answers.finish(ended)
 
     async def _by_document(self, source: str, before_ms: int | None = None) -> dict[str, list[int]]:
         """Return the rows of an institution's pieces and notices by document; with ``before_ms`` only earlier ones."""

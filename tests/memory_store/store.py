@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import Any, assert_never
 
+from semq.engine.receiver.pieces import is_stored_piece
 from semq.errors import SemqError
 from semq.store import spans
 from semq.store import unit as u
@@ -20,6 +21,7 @@ from semq.store.rows import (
     Pending,
     RetiredStore,
     Stored,
+    StoredPiece,
 )
 from semq.store.unit import Needs, Recovered, StreamState, Unit, first_id
 from semq.store.work import Work, begin_attempts
@@ -113,6 +115,7 @@ class MemoryStore:
             pending=sum(not row.is_removable for row in pending),
             retired=[row for row in tables.rare_rows if isinstance(row, RetiredStore)],
             custody=spans.in_custody(_custody_groups(rows)),
+            pieces=[StoredPiece(row.bref, row.source, row.size) for row in pending if is_stored_piece(row)],
         )
 
     # --- the phases of a transaction

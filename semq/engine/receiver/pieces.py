@@ -51,15 +51,16 @@ def counted_size(size: int) -> int:
 class PieceStock:
     """The pieces in tb_0030: their bytes by source, and which of them must stay or are about to be removed.
 
-    Pieces are searched before a manifest is recorded, and old pieces are removed after a search for their manifest. So that
-    neither misses the other, ``claim`` and ``give_up`` mark rows in memory when the record or the removal is decided.
+    Pieces are searched before their manifest is recorded; old pieces are removed after a search for their manifest.
+    Either search may miss a decision that follows the other one, so both decisions mark the rows in memory: ``claim``
+    and ``give_up``.
     """
 
     def __init__(self, stored: Iterable[StoredPiece]) -> None:
         self._sizes: dict[int, int] = {}  #: counted bytes by row, so that a deletion decided twice counts once
         self._ended: set[int] = set()  #: rows that are not counted any more, and not deleted yet
         self._bytes: defaultdict[str, int] = defaultdict(int)
-        self._claimed: set[int] = set()  #: rows whose manifest is recorded, or is in a commit
+        self._claimed: set[int] = set()  #: rows whose manifest a search may have missed
         self._given_up: set[int] = set()  #: rows about to be removed without a manifest
         self.notices: set[int] = set()  #: rows of notices
         for piece in stored:
@@ -84,6 +85,10 @@ class PieceStock:
         self._claimed.update(brefs)
         return True
 
+    def forget_claims(self) -> None:
+        """Forget the claims before a search that begins after the commits of all manifests that have made them."""
+        self._claimed.clear()
+
     def give_up(self, brefs: Iterable[int]) -> list[int]:
         """Return the pieces that may be removed without a manifest: those that no manifest has claimed."""
         unclaimed = [bref for bref in brefs if bref not in self._claimed]
@@ -106,8 +111,8 @@ class PieceStock:
 
     def remove(self, row: Pending) -> None:
         self.end(row)
-        for marked in (self._ended, self._claimed, self._given_up):
-            marked.discard(row.bref)
+        self._ended.discard(row.bref)
+        self._given_up.discard(row.bref)
         self._sizes.pop(row.bref, None)
 
     def _add(self, piece: StoredPiece) -> None:
@@ -137,8 +142,10 @@ def check_piece(envelope: Envelope, payload: bytes, stored: int, settings: Engin
     _check_size(number * len(payload) + len(payload), settings)
 
 
-def check_manifest(envelope: Envelope, payload: bytes, here: PiecesHere, settings: EngineSettings) -> None:
-    """Check a manifest against the bounds, and against the pieces at this node. Raises SemqError."""
+def check_manifest(
+    envelope: Envelope, payload: bytes, here: PiecesHere, stock: PieceStock, settings: EngineSettings
+) -> None:
+    """Check a manifest against the bounds and against the pieces at this node, and claim these. Raises SemqError."""
     if len(payload) > MANIFEST_MAX:
         raise BadManifest("The manifest has too many bytes.", size=len(payload), allowed=MANIFEST_MAX)
     manifest, document = read_manifest(payload), envelope.attributes.pieces
@@ -147,6 +154,8 @@ def check_manifest(envelope: Envelope, payload: bytes, here: PiecesHere, setting
         raise PiecesMissing(document=document, pieces=manifest.count, found=here.piece_count)
     if (here.piece_count, here.size, here.digest) != (manifest.count, manifest.size, manifest.pieces):
         raise PiecesMissing(NOT_DESCRIBED, document=document)
+    if not stock.claim(here.brefs):
+        raise PiecesMissing(document=document)
 
 
 def _check_size(size: int, settings: EngineSettings) -> None:

@@ -335,7 +335,7 @@ class _Arrivals:
             if is_piece:
                 check_piece(envelope, opened.payload, self._piece_bytes_of(envelope), self.core.settings)
             elif envelope.attributes.pieces:
-                check_manifest(envelope, opened.payload, self._pieces_here, self.core.settings)
+                check_manifest(envelope, opened.payload, self._pieces_here, self.core.pieces, self.core.settings)
         except SemqError as error:
             return error.code, shortened(str(error).removeprefix(f"{error.code} "), 300)
         return None

@@ -8,8 +8,9 @@ from msgspec.structs import replace as changed
 
 from local_node.node import LocalNode
 from semq.config import load
-from semq.engine.receiver.pieces import COUNTED_MIN
+from semq.engine.receiver.pieces import COUNTED_MIN, PieceStock
 from semq.engine.time import cleanup
+from semq.store.rows import StoredPiece
 from semq.transport.client_channel import ClientChannel
 from semq.umx_t.address import parse_address
 from semq.umx_t.envelope import Data
@@ -85,6 +86,17 @@ def as_piece(message: Data, number: int) -> Data:
     attributes = changed(envelope.attributes, pieces=f"K/{number}")
     target = parse_address(f"56001/{PIECES_USER}")
     return changed(message, envelope=changed(envelope, target=target, attributes=attributes))
+
+
+def test_pieces_are_either_claimed_by_their_manifest_or_given_up() -> None:
+    """Each work has looked for the other in the store before, and may have missed it."""
+    stock = PieceStock(StoredPiece(bref, "1.10008", 5) for bref in range(1, 6))
+    assert stock.claim([1, 2])
+    assert stock.give_up([1, 2, 3]) == [3]
+    assert not stock.claim([3, 4])  # about to be removed
+    assert stock.give_up([4]) == [4]
+    assert not stock.claim([6])  # removed
+    assert stock.claim([5])
 
 
 async def test_the_quota_counts_pieces_stored_before_a_start(inprocess: InProcess) -> None:

@@ -10,9 +10,9 @@ import pytest
 from local_node.doors.inbox import InboxQueue
 from local_node.pieces.assembly import SEARCHES_MAX, Assembly, JoinedDelivery
 from semq.engine.errors import PiecesMissing
-from semq.engine.receiver.pieces import check_manifest, pieces_here, pieces_in_order
+from semq.engine.receiver.pieces import PieceStock, check_manifest, pieces_here, pieces_in_order
 from semq.engine.settings import EngineSettings
-from semq.store.rows import ArrivedPiece
+from semq.store.rows import ArrivedPiece, StoredPiece
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Envelope
 from semq.umx_t.errors import BadManifest
@@ -73,18 +73,19 @@ def test_the_pieces_of_a_document_are_forgotten_when_the_last_consumer_goes_befo
 
 
 def test_pieces_are_summed_up_by_number() -> None:
-    assert pieces_here([ALL[2], ALL[0], ALL[1], piece(13, 1, b"again")]) == (3, 10, MANIFEST.pieces)
+    assert pieces_here([ALL[2], ALL[0], ALL[1], piece(13, 1, b"again")]) == (3, 10, MANIFEST.pieces, (10, 11, 12))
 
 
 @pytest.mark.parametrize("arrived", [ALL[:2], [*ALL[:2], piece(12, 2, b"dd")], [*ALL, piece(13, 3, b"")], []])
 def test_a_manifest_of_other_pieces_than_those_here_is_refused(arrived: list[ArrivedPiece]) -> None:
     attributes = Attributes(pieces=DOCUMENT)
     envelope = Envelope(source=A, target=B, lk0=parse_lk0("1.10008.1.1.ab.9"), attributes=attributes)
-    check_manifest(envelope, MANIFEST.encode(), pieces_here(ALL), EngineSettings())
+    stock = PieceStock(StoredPiece(piece.bref, str(A), piece.size) for piece in [*ALL, *arrived])
+    check_manifest(envelope, MANIFEST.encode(), pieces_here(ALL), stock, EngineSettings())
     with pytest.raises(PiecesMissing):
-        check_manifest(envelope, MANIFEST.encode(), pieces_here(arrived), EngineSettings())
+        check_manifest(envelope, MANIFEST.encode(), pieces_here(arrived), stock, EngineSettings())
     with pytest.raises(BadManifest):
-        check_manifest(envelope, MANIFEST.encode() + b" " * MANIFEST_MAX, pieces_here(ALL), EngineSettings())
+        check_manifest(envelope, MANIFEST.encode() + b" " * MANIFEST_MAX, pieces_here(ALL), stock, EngineSettings())
 
 
 async def test_the_searches_for_manifests_are_bounded_for_each_source() -> None:

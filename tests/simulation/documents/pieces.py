@@ -161,17 +161,18 @@ class SimulatedPieces:
         return ended and (transfer.failed or transfer.name in self.world.oracle.answered)
 
     def remove(self, transfer: SimulatedTransfer) -> None:
-        """Remove the pieces at the receiver, unless the manifest is there or arrives. Real nodes wait for 30 days."""
+        """Remove the pieces at the receiver, unless the manifest is there. Real nodes wait for 30 days."""
         host = self.world.host(transfer.target)
-        arrives = transfer.name in self._searches[host.name] or not host.is_idle
         names = dict(_named((bref, host.tables.pending_bodies[bref]) for bref in host.tables.pending))
-        if arrives or transfer.name in names.values():
+        if transfer.name in names.values():
             return
         brefs = [piece.bref for piece in _arrived(host.tables, transfer.name)]
         if brefs and host.is_up():
             self._purged.add(transfer.name)
             self.world.trace("purge", host.name, transfer.name)
-            host.call(lambda engine: engine.answers.finish(brefs))
+            if host.is_idle:  # all claims are committed, so the manifests of these pieces were seen above
+                host.call(lambda engine: engine.core.pieces.forget_claims())
+            host.call(lambda engine: engine.answers.finish(engine.core.pieces.give_up(brefs)))
 
     # --- the oracle
     def check_recorded(self, host: "Host", message: "SimulatedMessage") -> None:
