@@ -69,8 +69,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
                        "that of --config"},
     "--node": {"metavar": "NODE", "help": "extract: the node of the ledger, such as 1.10008, instead of the node "
                "of --config; collect, apply: amqp://user:password@host:port"},
-    "--nightly": {"action": "store_true", "help": "extract each date of the last week that has no complete extract, or whose lines "
-                  "have changed since"},
+    "--nightly": {"action": "store_true", "help": "extract each date of the last week that has no complete extract, or "
+                  "whose lines have changed since"},
     "--user": {"default": "", "metavar": "NAME", "help": "read the inbox of this user; default: the institution's"},
     "--idle": {"type": float, "default": 10.0, "metavar": "S", "help": "end when nothing has arrived for S seconds"},
     "--run": {"default": "current", "metavar": "NAME", "help": "run with the repair list; default: the current run"},
@@ -207,7 +207,7 @@ def _extract(arguments: Arguments, settings: ReconcileSettings, clock: Clock) ->
 def _collect(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
     from spark_reconcile.extracts.extraction import collect
 
-    return collect(arguments, settings, _print_message)
+    return collect(arguments, settings, clock, _print_message)
 
 
 def _apply(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from semq.app import Client, Document
 from spark_reconcile.errors import BadExtract
-from spark_reconcile.extracts.manifest import MANIFEST_FILE, Manifest, date_folder, folder_of, read_manifest
+from spark_reconcile.extracts.manifest import MANIFEST_FILE, Manifest, Verify, date_folder, folder_of, read_manifest
 from spark_reconcile.extracts.parcel import BYTES_MAX, CONTENT_TYPE, finished_manifest, pack, parcel_bytes, receive
 from spark_reconcile.storage import Place
 
@@ -101,6 +101,7 @@ class Collector:
     """Accepts pieces of many nodes in any order, and writes the extracts below ``root``."""
 
     root: Place
+    verify: Verify | None = None  #: checks the signatures of the extracts, which are then required
     bytes_max: int = BYTES_MAX  #: largest total size of one node's pieces in the spool
     received: list[Manifest] = field(default_factory=list)  #: the manifests that ``accept`` has returned
 
@@ -130,7 +131,7 @@ class Collector:
         if len(files) < piece.count:
             return None
         try:
-            manifest = receive(_JoinedFiles(files), self.root, node)
+            manifest = receive(_JoinedFiles(files), self.root, node, verify=self.verify)
         except BadExtract:
             folder.remove()
             raise

@@ -31,7 +31,7 @@ from spark_reconcile.extracts.extract import LedgerOrigin, extract_ledger
 from spark_reconcile.extracts.ledger import Disclosure
 from spark_reconcile.extracts.manifest import MANIFEST_FILE, Manifest, Sign, date_folder, folder_of, read_manifest
 from spark_reconcile.extracts.parcel import finished_manifest
-from spark_reconcile.extracts.signatures import signer_of_node
+from spark_reconcile.extracts.signatures import signer_of_node, verifier
 from spark_reconcile.node import DATABASE_VARIABLE, node_settings, node_url
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
@@ -226,13 +226,16 @@ def _connected(url: str) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def collect(arguments: Arguments, settings: ReconcileSettings, print_message: PrintMessage) -> tuple[int, Any]:
+def collect(
+    arguments: Arguments, settings: ReconcileSettings, clock: Clock, print_message: PrintMessage
+) -> tuple[int, Any]:
     """Move delivered extracts from an inbox to the hub's storage, until no document arrives for ``--idle`` seconds.
 
-    The exit code is 65 if a document was refused.
+    The exit code is 65 if a document was refused. With ``settings.trust``, extracts need signatures.
     """
     url = node_url(arguments.node, arguments.config, arguments.institution)
-    collector = Collector(Place.at(settings.extracts))
+    verify = verifier(Path(settings.trust), clock) if settings.trust else None
+    collector = Collector(Place.at(settings.extracts), verify)
     refused = asyncio.run(_collect(url, arguments.user, arguments.idle, collector, print_message))
     sources = [f"{manifest.business_date} {manifest.source}" for manifest in collector.received]
     code = 65 if refused else 0

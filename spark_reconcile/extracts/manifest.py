@@ -142,6 +142,7 @@ def _fault(m: Manifest) -> str:
         (bool(_STORE.fullmatch(m.store)), "the store is not semq_id.semq_db_id"),
         (m.role in ("local", "platform"), "the role is neither local nor platform"),
         (m.role == "platform" or not m.is_hub, "a node of the hub's type has another role"),
+        (m.is_hub or m.role == "local", "an institution claims to be the hub"),
         (m.window_start < m.window_end, "its window is empty"),
         (_matches_date(m.window, m.business_date), "its window is too long, or too far from its date"),
         (_matches_calendar(m), "its window is not that of its date in its zone, with its cut-off"),

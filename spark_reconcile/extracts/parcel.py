@@ -16,10 +16,12 @@ from spark_reconcile.extracts.manifest import (
     MANIFEST_MAX,
     ExtractPart,
     Manifest,
+    Verify,
     date_folder,
     folder_of,
     read_manifest,
 )
+from spark_reconcile.sources.inputs import signature_fault
 from spark_reconcile.sources.parts import checked_contents
 from spark_reconcile.storage import Place
 
@@ -62,11 +64,13 @@ def pack(folder: Place) -> Iterator[bytes]:
                 yield block
 
 
-def receive(stream: ByteSource, root: Place, node: str, *, bytes_max: int = BYTES_MAX) -> Manifest:
+def receive(
+    stream: ByteSource, root: Place, node: str, *, verify: Verify | None = None, bytes_max: int = BYTES_MAX
+) -> Manifest:
     """Unpack a parcel sent by ``node`` below ``root``; return the manifest that is then valid there.
 
-    Raises BadExtract if the parcel is wrong or contains another node's ledger, BeingRun if another process writes the
-    extract. After an error the earlier extract stays valid.
+    Raises BadExtract if the parcel is wrong, contains another node's ledger, or lacks a valid signature and ``verify``
+    is given; BeingRun if another process writes the extract. After an error the earlier extract stays valid.
     """
     if _read_exactly(stream, len(MAGIC)) != MAGIC:
         raise BadExtract("This is not the parcel of an extract.", state="UNKNOWN_SCHEMA")
@@ -79,6 +83,10 @@ def receive(stream: ByteSource, root: Place, node: str, *, bytes_max: int = BYTE
         raise BadExtract(
             "The parcel contains another node's ledger.", state="OTHER_NODE", node=manifest.node, sent_by=node
         )
+    if verify is not None:
+        state, why = signature_fault(manifest, verify)
+        if state:
+            raise BadExtract("The extract in the parcel has no valid signature.", state=state, why=why)
     if sum(part.bytes for part in manifest.files) > bytes_max:
         raise BadExtract("The parcel is too large.", state="MANIFEST_WRONG", bytes_max=bytes_max)
     folder = root / date_folder(manifest.day) / folder_of(manifest.node, manifest.store)

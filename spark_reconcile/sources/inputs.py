@@ -110,7 +110,7 @@ def gather(root: Place, days: Iterable[date], verify: Verify | None = None) -> l
     folders = [(day, folder) for day in days for folder in (root / date_folder(day)).folders()]
     with ThreadPoolExecutor(_THREADS) as pool:  # hashing releases the interpreter lock
         sources = list(pool.map(lambda pair: _examine(pair[0], pair[1], verify), folders))
-    return sorted(_choose(_refuse_false_hubs(sources)), key=lambda source: (source.day, source.source, source.state))
+    return sorted(_choose(sources), key=lambda source: (source.day, source.source, source.state))
 
 
 def missing(required: Iterable[str], sources: Sequence[Source], day: date) -> list[Source]:
@@ -162,24 +162,16 @@ def _manifest_fault(manifest: Manifest, day: date, verify: Verify | None) -> tup
     """Return the state and the reason if the date or the signature of a manifest is wrong; else empty texts."""
     if manifest.day != day:
         return "MANIFEST_WRONG", f"it states the date {manifest.business_date}"
-    if verify is not None:
-        if manifest.signature is None:
-            return "UNSIGNED", ""
-        if not verify(manifest.node, manifest.signed_bytes(), manifest.signature, manifest.watermark):
-            return "BAD_SIGNATURE", f"key {manifest.signature.key_id}"
+    return signature_fault(manifest, verify) if verify is not None else ("", "")
+
+
+def signature_fault(manifest: Manifest, verify: Verify) -> tuple[str, str]:
+    """Return the state and the reason if the signature of a manifest is missing or wrong; else empty texts."""
+    if manifest.signature is None:
+        return "UNSIGNED", ""
+    if not verify(manifest.node, manifest.signed_bytes(), manifest.signature, manifest.watermark):
+        return "BAD_SIGNATURE", f"key {manifest.signature.key_id}"
     return "", ""
-
-
-def _refuse_false_hubs(sources: Sequence[Source]) -> list[Source]:
-    """Refuse extracts of institutions that claim to be the hub, if there are nodes of the hub's type."""
-    if not any(source.manifest is not None and source.manifest.is_hub for source in sources):
-        return list(sources)
-    return [
-        replace(source, state="MANIFEST_WRONG", note="an institution claims to be the hub")
-        if source.manifest is not None and source.manifest.role == "platform" and not source.manifest.is_hub
-        else source
-        for source in sources
-    ]
 
 
 def _choose(sources: Sequence[Source]) -> list[Source]:

@@ -129,6 +129,16 @@ def test_extracts_of_another_node_are_refused(folder: Place, collector: Collecto
         collector.accept(document(piece.encode(), "1.b"))
 
 
+def test_extracts_without_a_required_signature_are_refused_and_leave_nothing(
+    folder: Place, collector: Collector
+) -> None:
+    collector.verify = lambda node, content, signature, since: True
+    [piece] = cut(folder)
+    with pytest.raises(BadExtract, match="signature"):
+        collector.accept(document(piece.encode()))
+    assert (collector.root / SPOOL / "source=1.a").folders() == []
+
+
 def test_unfinished_parcels_of_a_node_are_bounded(folder: Place, collector: Collector) -> None:
     collector.bytes_max = 900
     first, second, *_ = cut(folder, 500)

@@ -33,7 +33,7 @@ def test_the_signature_covers_all_fields_except_itself_and_the_time_of_creation(
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("node", "10008"), ("node", "1.a/../b"), ("store", "1"), ("store", "../1"), ("role", "boss"),
+        ("node", "10008"), ("node", "1.a/../b"), ("store", "1"), ("store", "../1"), ("role", "boss"), ("role", "platform"),
         ("node", "2.hub"), ("business_date", "9999-12-31"),
         ("business_date", "today"), ("window_end", MIDNIGHT), ("window_end", MIDNIGHT + 27 * HOUR), ("window_start", 0),
         ("business_date", "2026-11-18"), ("clock_skew_ms", 2**60), ("clock_skew_ms", -(2**60)),

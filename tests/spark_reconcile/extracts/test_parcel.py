@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_reconcile.days import Calendar
 from spark_reconcile.errors import BadExtract
 from spark_reconcile.extracts import parcel
-from spark_reconcile.extracts.manifest import read_manifest
+from spark_reconcile.extracts.extract import Extract, LedgerOrigin, batches_of
+from spark_reconcile.extracts.manifest import Signature, read_manifest
 from spark_reconcile.sources import inputs
 from spark_reconcile.storage import Place
 from tests.spark_reconcile.office import DAY, FORWARD_COURSE, Office, OfficeMessage, StandingClock
@@ -38,6 +40,31 @@ def test_an_older_parcel_does_not_replace_a_newer_extract(
     office.extract(only=["1.a"])
     older = b"".join(parcel.pack(Place.at(office.folder("1.a"))))
     assert parcel.receive(io.BytesIO(older), hub, "1.a") == newer
+
+
+@pytest.mark.parametrize(
+    ("signature", "state"), [(None, "UNSIGNED"), ("of another", "BAD_SIGNATURE"), ("good", "COMPLETE")]
+)
+def test_an_extract_without_a_valid_signature_is_refused_where_one_is_required(
+    office: Office, tmp_path: Path, signature: str | None, state: str
+) -> None:
+    sign = (lambda content: Signature("key", "semq-1", signature)) if signature else None
+    with Extract(office.extracts, LedgerOrigin("1.a"), DAY, Calendar(), office.clock, sign=sign) as extract:
+        extract.add_all(batches_of(office.lines_of(OfficeMessage(1), FORWARD_COURSE)[:1]))
+        extract.finish()
+    hub = Place.at(tmp_path / "hub")
+    stream = io.BytesIO(b"".join(parcel.pack(Place.at(office.folder("1.a")))))
+
+    def verify(node: str, content: bytes, given: Signature, since: int | None) -> bool:
+        return node == "1.a" and given.value == "good"
+
+    if state == "COMPLETE":
+        assert parcel.receive(stream, hub, "1.a", verify=verify).rows == 1
+        return
+    with pytest.raises(BadExtract) as caught:
+        parcel.receive(stream, hub, "1.a", verify=verify)
+    assert caught.value.facts["state"] == state
+    assert inputs.gather(hub, [DAY]) == []
 
 
 @pytest.mark.parametrize("end", [3, 20, 100, -5])
