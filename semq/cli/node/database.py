@@ -5,6 +5,7 @@ Commands import psycopg, SQLAlchemy and Alembic themselves, so that other comman
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -78,9 +79,9 @@ def grant(
             raise NothingGranted
         else:
             password = roles.new_password()
-            is_new = roles.grant(database_url, role, rights, password)
-            if is_new:
-                roles.keep_password(data_dir, role, password)
+            is_new = roles.grant(
+                database_url, role, rights, password, partial(roles.keep_password, data_dir, role, password)
+            )
         rights_now = roles.rights_of(database_url, role)
     facts = {"role": role, "made": is_new, "rights": rights_now}
     out.result(facts, f"{role} may: {', '.join(rights_now) or 'nothing'}")

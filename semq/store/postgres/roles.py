@@ -6,7 +6,7 @@ The rights ``send`` and ``receive`` allow functions, which run with the rights o
 
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,10 +40,11 @@ RIGHTS: dict[str, tuple[str, ...]] = {
 }
 
 
-def grant(url: str, role: str, rights: Sequence[str], password: str) -> bool:
+def grant(url: str, role: str, rights: Sequence[str], password: str, keep: Callable[[], None] = lambda: None) -> bool:
     """Give rights to a role. Create a missing role, with this password and a schema of its own.
 
-    Return whether the role was created. Raises RoleRefused, SchemaOpen, StoreUnavailable.
+    Return whether the role was created. ``keep`` stores the password of a new role before the commit: if it raises, there
+    is no role. Raises RoleRefused, SchemaOpen, StoreUnavailable, and the errors of ``keep``.
     """
     with _owner_connection(url, role) as connection:
         schema = _schema(connection)
@@ -64,6 +65,8 @@ def grant(url: str, role: str, rights: Sequence[str], password: str) -> bool:
             connection.execute(sql.SQL("REVOKE {} FROM CURRENT_USER").format(name))
         connection.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(schema, sql.Identifier(role)))
         _apply(connection, "GRANT {} TO {}", role, rights, schema)
+        if is_new:
+            keep()
     return is_new
 
 

@@ -56,6 +56,27 @@ def test_an_embedded_database_runs_only_during_the_command(tmp_path: Path) -> No
     assert not (tmp_path / "data" / "postgres" / "data" / "postmaster.pid").exists()
 
 
+def test_a_role_whose_password_cannot_be_stored_is_not_created(
+    config: str, empty_database: str, tmp_path: Path
+) -> None:
+    Path(config).write_text(Path(config).read_text().replace('id = "hub"', 'id = "hub"\ndata_dir = "data"'))
+    assert semq("db", "upgrade", "--config", config).status == 0
+    role, passwords = f"cli_full_{os.getpid()}", tmp_path / "data" / "roles"
+    passwords.parent.mkdir()
+    passwords.write_text("no folder")
+    try:
+        semq("db", "grant", role, "--send", "--config", config).fails(78, "SEMQ-2012")
+        passwords.unlink()
+        assert semq("db", "grant", role, "--send", "--config", config, "--json").data["made"]
+        url = semq("db", "url", "--role", role, "--libpq", "--config", config).out.strip()
+        with psycopg.connect(url) as connection:
+            connection.execute("SELECT semq_send('56001', 'x')")
+    finally:
+        with psycopg.connect(empty_database, autocommit=True) as connection:
+            for statement in (f"DROP OWNED BY {role} CASCADE", f"DROP ROLE {role}"):
+                connection.execute(statement.encode())
+
+
 def test_a_role_for_an_application_is_granted_used_and_revoked(config: str, empty_database: str) -> None:
     assert semq("db", "upgrade", "--config", config).status == 0
     role = f"cli_{os.getpid()}"
