@@ -5,6 +5,7 @@ After a loss of the store, the node opens it again and builds a new engine from 
 """
 
 import asyncio
+import math
 import ssl
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
@@ -61,6 +62,7 @@ E = TypeVar("E", bound=TickedEngine)
 # other processes of Postgres may keep connections open.
 DATABASE_CHECK_S = 10.0
 REOPEN_S_FIRST, REOPEN_S_MAX = 0.2, 5.0
+LASTING_S = 60.0  # an opening of the store that ends earlier counts as failed: each one uses record ids
 ARRIVING_BYTES_MAX = 256 << 20  # bytes of the incomplete messages of one connection
 PACKET_BYTES_MAX = 8 << 20  # bytes of the largest packet (``semq.umx_t.records``)
 
@@ -92,6 +94,8 @@ class Node(Generic[E]):
         self._claim = Claim(settings, clock)
         self._restart: asyncio.Task[None] | None = None  #: builds a new engine
         self._is_lost = False  #: whether the store is lost
+        self._reopened_at = -math.inf  #: monotonic time of the last opening after a loss
+        self._failed_openings = 0  #: openings since one that has lasted, which failed or did not last
         self._is_serving = False
         self._cleanup = AsyncExitStack()  #: ends the started parts
         self._failed: asyncio.Future[None]
@@ -324,19 +328,27 @@ class Node(Generic[E]):
         Raises StoreFenced if another process has taken it over meanwhile, or if the database went back to a former
         owner: the queues in memory are then out of date.
         """
-        failures = 0
+        if self.clock.monotonic() - self._reopened_at >= LASTING_S:
+            self._failed_openings = 0
+        else:
+            await self._pause("The store was lost again soon after it had been opened.")
         while True:
             try:
                 self.store.url = await self._database.revive() or self.store.url
                 self._is_lost = False
-                return await self.store.start()
+                recovered = await self.store.start()
+                self._reopened_at = self.clock.monotonic()
+                return recovered
             except StoreFenced:
                 raise
             except Unavailable as error:
-                failures += 1
-                pause_s = backoff(failures, REOPEN_S_FIRST, REOPEN_S_MAX, self.clock.random())
-                log.warning("store_away", error=str(error), again_in_s=pause_s)
-                await asyncio.sleep(pause_s)
+                await self._pause(str(error))
+
+    async def _pause(self, error: str) -> None:
+        self._failed_openings += 1
+        pause_s = backoff(self._failed_openings, REOPEN_S_FIRST, REOPEN_S_MAX, self.clock.random())
+        log.warning("store_away", error=error, again_in_s=pause_s)
+        await asyncio.sleep(pause_s)
 
     async def _begin_sessions_again(self) -> None:
         # `begin_sessions` may notice a loss of the database before the writer.

@@ -20,6 +20,7 @@ from semq.store.broker.store import PostgresMessageStore
 from semq.store.embedded.errors import ServerFailed
 from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.postgres.errors import StoreForeign, StoreUnavailable
+from semq.umx_t.retry import MIDDLE
 from tests.service.inprocess import HUB_CONFIG, InProcess, ask
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
@@ -88,6 +89,44 @@ async def test_a_server_that_dies_again_while_it_recovers_is_started_again(
     await until(lambda: hub.engine_starts == 2)
     assert len(attempts) == 3
     assert await engine_starts(hub, inprocess) == 2
+
+
+async def test_pauses_grow_between_openings_that_do_not_last(hub: HubNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses, clock = list[float](), Ticks()
+    sleep = asyncio.sleep
+
+    async def note_pause(seconds: float) -> None:
+        if asyncio.current_task() is hub._restart:
+            pauses.append(seconds)
+            seconds = 0
+        await sleep(seconds)
+
+    monkeypatch.setattr("semq.service.node.asyncio.sleep", note_pause)
+    monkeypatch.setattr(hub, "clock", clock)
+    clock.now = 1_000.0
+
+    async def lose_store() -> None:
+        starts = hub.engine_starts
+        cut_off(hub)
+        await until(lambda: hub.engine_starts > starts and hub._restart is not None and hub._restart.done())
+
+    for lasted_s, pause_s in ((1_000, 0.0), (1, 0.2), (59, 0.4), (3, 0.8), (60, 0.0), (1, 0.2), (2, 0.4)):
+        clock.now += lasted_s
+        await lose_store()
+        assert pauses == ([pytest.approx(pause_s)] if pause_s else []), (lasted_s, pauses)
+        pauses.clear()
+
+
+class Ticks(SystemClock):
+    """A clock that a test sets, with pauses in the middle of their range."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def random(self) -> float:
+        return MIDDLE
 
 
 async def test_changes_that_clients_make_while_the_store_is_lost_are_stored_when_it_is_open_again(
