@@ -8,7 +8,7 @@ LK0 of the refusal or of the scheduled document, otherwise ``sql-NUMBER``.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, case, func, literal_column, or_, select
+from sqlalchemy import BigInteger, Connection, and_, case, func, literal_column, or_, select
 from sqlalchemy.sql.elements import ColumnElement
 
 from semq.store.submission_tables import (
@@ -196,6 +196,8 @@ def _newest(connection: Connection, condition: ColumnElement[bool], limit: int) 
 def _shown(connection: Connection, condition: ColumnElement[bool], limit: int) -> list[dict[str, Any]]:
     narrow = [column for column in tb_0031_submit.columns if column.name not in ("payload", "headers", "envelope")]
     is_later = or_(W.number.is_(None), W.number < C.number)
+    # In other rows these keys are headers of the application, with any value.
+    has_facts = and_(IS_NAMED, IS_IN_PIECES, C.headers.has_key("pieces"))
     pieces_left = select(func.count()).where(tb_0031_piece.c.document == C.number).scalar_subquery()
     waits = and_(W.target == C.target, ~IS_REFUSED, ~IS_SCHEDULED, C.wait_code.is_(None), is_later)
     query = (
@@ -203,10 +205,10 @@ def _shown(connection: Connection, condition: ColumnElement[bool], limit: int) -
             *narrow,
             IS_NAMED.label("is_named"),
             func.octet_length(C.payload).label("size"),
-            C.headers["size"].as_integer().label("whole_size"),
-            C.headers["pieces"].as_integer().label("pieces"),
+            case((has_facts, C.headers["size"].astext.cast(BigInteger))).label("whole_size"),
+            case((has_facts, C.headers["pieces"].astext.cast(BigInteger))).label("pieces"),
             IS_IN_PIECES.label("is_in_pieces"),
-            case((and_(IS_IN_PIECES, C.headers.has_key("pieces")), pieces_left)).label("pieces_left"),
+            case((has_facts, pieces_left)).label("pieces_left"),
             W.number.label("before"),
             W.reason_code.label("before_code"),
             W.reason_text.label("before_text"),

@@ -13,6 +13,7 @@ from semq.store.postgres.migration import engine_of
 from semq.store.rows import Event, Side
 from semq.store.views import names, submissions
 from semq.store.views.names import find_in_ledger, find_messages
+from semq.umx_t.pieces import AFTER_PIECES_MS
 from semq.umx_t.short_name import short_name
 from semq.umx_t.status import Arrival, Direction
 from tests.conftest import new_database_of
@@ -193,6 +194,30 @@ def test_a_submission_is_found_by_each_of_its_names(tables: Connection) -> None:
         [row] = find_messages(tables, name)
         assert (row["submission"], row["state"], row["lk0"]) == (41, "SUBMITTED", "sql-41")
     assert find_messages(tables, "a/b/x/s/41") == find_messages(tables, "sql-x") == []
+
+
+def test_a_header_named_as_a_fact_of_a_document_in_pieces_is_not_read(tables: Connection) -> None:
+    year_9000 = f"to_timestamp({AFTER_PIECES_MS // 1000})"  # an application can give this time, too
+    for not_before in ("NULL", year_9000):
+        tables.execute(
+            text(f"UPDATE tb_0031_submit SET not_before = {not_before}, headers = :headers WHERE number IN (40, 41)"),
+            {"headers": '{"size": "XL", "pieces": "two"}'},
+        )
+        found = submissions.list_submissions(tables, 2, below=42)
+        assert [(row["submission"], row["size"], "pieces" in row) for row in found] == [(41, 0, False), (40, 0, False)]
+
+
+def test_the_size_of_a_document_in_pieces_may_exceed_an_integer(tables: Connection) -> None:
+    facts = {"headers": '{"size": 4294967296, "pieces": 16384}', "lk0": lk0(9, 41)}
+    tables.execute(
+        text(
+            f"UPDATE tb_0031_submit SET not_before = to_timestamp({AFTER_PIECES_MS // 1000}), envelope = 'x',"
+            " headers = :headers, lk0 = :lk0 WHERE number = 41"
+        ),
+        facts,
+    )
+    [row] = submissions.list_submissions(tables, 10, in_pieces=True)
+    assert (row["size"], row["pieces"]) == (4 << 30, {"count": 16_384, "delivered": 16_384})
 
 
 def test_old_names_of_a_submission_denote_the_message_that_it_became(tables: Connection) -> None:
