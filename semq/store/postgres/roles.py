@@ -43,8 +43,8 @@ RIGHTS: dict[str, tuple[str, ...]] = {
 def grant(url: str, role: str, rights: Sequence[str], password: str, keep: Callable[[], None] = lambda: None) -> bool:
     """Give rights to a role. Create a missing role, with this password and a schema of its own.
 
-    Return whether the role was created. ``keep`` stores the password of a new role before the commit: if it raises, there
-    is no role. Raises RoleRefused, SchemaOpen, StoreUnavailable, and the errors of ``keep``.
+    Return whether the role was created. ``keep`` stores the password of a new role before the commit: if it raises,
+    no role is created. Raises RoleRefused, SchemaOpen, StoreUnavailable, and the errors of ``keep``.
     """
     with _owner_connection(url, role) as connection:
         schema = _schema(connection)
