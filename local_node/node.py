@@ -307,9 +307,9 @@ class LocalNode(Node[LocalEngine]):
         self.server.block_publishers("low on disk" if free < self.settings.amqp.min_free_disk_bytes else None)
 
     async def _maintain_certificate(self) -> None:
-        await self._adopt_certificate()
         if self.direct is not None:
-            await self.direct.check(self.clock.wall())
+            await self.direct.check(self.clock.wall())  # first, because the next steps fail without the key ring
+        await self._adopt_certificate()
         if self.renewing is not None:
             await self.renewing.renew_if_due()
         elif self.node_identity is not None:

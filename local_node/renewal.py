@@ -39,7 +39,6 @@ class Renewing:
         self._busy = asyncio.Lock()
 
     async def renew_if_due(self) -> None:
-        self._identity.maintain()
         if self._identity.is_renewal_due() and not self._busy.locked() and self._clock.monotonic() >= self._not_before:
             try:
                 await self.renew_now()
@@ -48,6 +47,7 @@ class Renewing:
                 pause_s = retry.backoff(self._failures, RETRY_S_MIN, RETRY_S_MAX, self._clock.random())
                 self._not_before = self._clock.monotonic() + pause_s
                 log.warning("not_renewed", error=str(error), state=self._identity.state, again_in_s=round(pause_s))
+        self._identity.maintain()
 
     async def renew_now(self) -> None:
         """Renew now. Raises the hub's refusal or the error of the connection."""

@@ -271,16 +271,17 @@ class HubNode(Node[HubEngine]):
             self.engine.send_certificates(parse_address(name))
 
     def _maintain_certificate(self) -> None:
-        """Renew the hub's own certificate when due, and act on expired certificates."""
+        """Act on expired certificates, and renew the hub's own when due."""
         if self.node_identity is not None:
+            # First, because the other steps fail if the key ring cannot be read.
+            self.guard.check()  # expired certificates count as revoked
+            if self.certificates.is_due(self.clock.wall()):  # only then, because the check blocks the event loop
+                self._check_certificates()
             if self.registry.authority is not None and (
                 self.node_identity.is_renewal_due() or self.node_identity.is_outdated()
             ):
                 self.renew_own()
             self.node_identity.maintain()
-            self.guard.check()  # expired certificates count as revoked
-            if self.certificates.is_due(self.clock.wall()):  # only then, because the check blocks the event loop
-                self._check_certificates()
 
     async def _warn_of_expiry(self) -> None:
         for node, days in (await self.registry.days_left()).items():

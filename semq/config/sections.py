@@ -266,7 +266,7 @@ class TlsSection(Section):
     warn_days: Annotated[float, Field(ge=0)] = 14.0
     """health checks warn of a certificate that ends within so many days"""
     keep_keys_days: Annotated[float, Field(ge=0)] = 400.0
-    """retention of old keys, which open documents sealed for them; must be longer than any document is stored"""
+    """shortest retention of old keys, which open documents sealed for them; longer than any document is stored"""
 
 
 class SecrecySection(Section):

@@ -9,8 +9,8 @@ One folder::
 
 A crash leaves either the old or the new slots. ``next`` holds a key whose certificate is requested or not used yet. The
 certificate of ``active`` is presented on links. ``previous`` was active before. Older keys are ``retired``: they open
-documents that were sealed for them, and are deleted after ``tls.keep_keys_days``, which should be longer than the
-longest transit of a document.
+documents that were sealed for them. They are deleted when two certificates were issued more than ``tls.keep_keys_days``
+later, which should be longer than the longest transit of a document.
 """
 
 from collections.abc import Iterator, Mapping
@@ -191,14 +191,21 @@ class KeyRing:
             raise NoIdentity("There is no certificate in slot next.", folder=str(self.folder))
         retired = slots.retired
         if slots.previous is not None:
-            retired = (*retired, RetiredKey(slots.previous, now))
+            # Not earlier than the new certificate: this node's clock may be slow.
+            retired = (*retired, RetiredKey(slots.previous, max(now, certificate.not_before)))
         self._save(Slots(active=slots.next, next=None, previous=slots.active, retired=retired))
         return certificate
 
     def delete_retired(self, now: datetime, keep_days: float) -> list[str]:
-        """Delete the keys that were retired more than ``keep_days`` ago; return their ids."""
-        slots = self.slots()
-        expired = [key for key in slots.retired if now - key.since > timedelta(days=keep_days)]
+        """Delete the keys that were retired more than ``keep_days`` before ``now``, and before the certificate in slot
+        previous was issued; return their ids. Raises KeyRefused, Untrusted.
+        """
+        # A clock that is wrong for a while deletes nothing: by it, one certificate may be issued at once, but the next
+        # one only after two thirds of the validity.
+        slots, kept_for = self.slots(), timedelta(days=keep_days)
+        expired = [key for key in slots.retired if now - key.since > kept_for]
+        previous = self.certificate(slots.previous) if expired and slots.previous else None
+        expired = [key for key in expired if previous is not None and previous.not_before - key.since > kept_for]
         if expired:
             self._save(replace(slots, retired=tuple(key for key in slots.retired if key not in expired)))
             for key in expired:

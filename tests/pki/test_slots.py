@@ -38,10 +38,40 @@ def test_renewals_move_keys_through_the_slots(tmp_path: Path) -> None:
     assert (slots.active, slots.previous, slots.next) == (third, second, None)
     assert [key.key_id for key in slots.retired] == [first_id]
     assert set(keys.identity().keys) == {first_id, second, third}
-    assert keys.delete_retired(NOW + 20 * DAY, keep_days=30) == []
-    assert keys.delete_retired(NOW + 40 * DAY, keep_days=30) == [first_id]
-    assert set(keys.identity().keys) == {second, third}
+    for days in (20, 40):
+        add(keys, OURS, at=NOW + days * DAY)
+        assert keys.delete_retired(NOW + 60 * DAY, keep_days=30) == []
+    add(keys, OURS, at=NOW + 60 * DAY)
+    assert keys.delete_retired(NOW + 60 * DAY, keep_days=30) == [first_id]
     assert not keys.key_path(first_id).exists()
+    assert len(keys.identity().keys) == 5
+
+
+def test_no_step_of_the_clock_deletes_a_retired_key(tmp_path: Path) -> None:
+    """The hub has the same clock, and a certificate that has expired by it is renewed at once."""
+    keys = ring(tmp_path, OURS)
+    for days in (60, 120):
+        add(keys, OURS, at=NOW + days * DAY)
+    (retired,) = keys.slots().retired
+    wrong = NOW + 2000 * DAY
+    assert keys.delete_retired(wrong, keep_days=30) == []
+    add(keys, OURS, at=wrong)
+    assert keys.delete_retired(wrong, keep_days=30) == []
+    # The clock is right again; the certificate begins in the future, so the node is enrolled again.
+    add(keys, OURS, at=NOW + 130 * DAY)
+    assert keys.delete_retired(NOW + 130 * DAY, keep_days=30) == []
+    assert keys.key_path(retired.key_id).exists()
+
+
+def test_a_key_retired_while_the_clock_was_slow_is_kept(tmp_path: Path) -> None:
+    keys = ring(tmp_path, OURS)
+    retired = add(keys, OURS, at=NOW + 60 * DAY).key_id
+    certificate = issued(OURS, at=NOW + 120 * DAY, key=keys.next_key())
+    keys.store_certificate(certificate.pem, trust(OURS), NOW + 120 * DAY)
+    keys.rotate(NOW - 9000 * DAY)
+    add(keys, OURS, at=NOW + 121 * DAY)
+    assert keys.delete_retired(NOW + 121 * DAY, keep_days=30) == []
+    assert keys.key_path(retired).exists()
 
 
 def test_a_key_that_waits_for_its_certificate_is_used_again(tmp_path: Path) -> None:

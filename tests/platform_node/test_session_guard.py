@@ -12,7 +12,8 @@ from platform_node.node import HubNode
 from semq.amqp.errors import AccessRefused
 from semq.clock import SystemClock
 from semq.pki.certificate import NodeCertificate
-from semq.pki.errors import WrongAuthority, WrongName
+from semq.pki.errors import KeyRefused, WrongAuthority, WrongName
+from semq.pki.slots import SLOTS_FILE
 from semq.service.links.rights import UMX
 from semq.service.links.sessions import NodeQueue
 from semq.store import identities
@@ -160,6 +161,20 @@ async def test_a_link_ends_with_its_certificate_and_with_a_revocation_by_another
         identities.revoke(connection, [a.node_identity.certificate.serial_text], hub.clock.wall(), "lost")
     await until(lambda: "1.10008" not in hub.links.links)
     await until(lambda: "ACCESS_REFUSED" in a.uplink.last_error)
+
+
+async def test_an_expired_certificate_ends_its_link_although_the_hub_cannot_read_its_key_ring(
+    inprocess: InProcess,
+) -> None:
+    hub = await inprocess.secure_hub()
+    a = await inprocess.secure_local("10008", hub)
+    await linked(a)
+    assert hub.node_identity is not None
+    (hub.node_identity.ring.folder / SLOTS_FILE).write_text("[]")
+    hub.guard._clock = ShiftedClock(timedelta(days=91))
+    with pytest.raises(KeyRefused):
+        hub._maintain_certificate()
+    assert open_sessions(hub, "10008") == []
 
 
 async def test_the_directory_refuses_invalid_certificates(inprocess: InProcess) -> None:

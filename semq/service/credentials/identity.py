@@ -142,7 +142,7 @@ class NodeIdentity:
         return "renew" if self.is_renewal_due() else "ok"
 
     def maintain(self) -> None:
-        """Warn if the certificate is ending or expired; delete keys retired more than ``tls.keep_keys_days`` ago."""
+        """Warn if the certificate is ending or expired; delete retired keys (``KeyRing.delete_retired``)."""
         now, state = self._clock.wall(), self.state
         if state in ("ending", "expired") and (self._warned_at is None or now - self._warned_at > WARN_EVERY):
             self._warned_at = now

@@ -22,6 +22,7 @@ from semq.config.settings import Settings
 from semq.engine.errors import UnknownTarget
 from semq.engine.uplink import DIRECTLY
 from semq.pki.errors import Revoked, WrongName
+from semq.pki.slots import SLOTS_FILE
 from semq.service.credentials.identity import must_be, ring_of
 from semq.service.links.rights import UMX
 from semq.store.files import write_safely
@@ -284,9 +285,10 @@ async def test_a_revoked_certificate_ends_its_session_and_opens_no_other(inproce
         await inprocess.client(scene.b, **login, tls=stolen)
     assert scene.a.node_identity is not None
     await inprocess.client(scene.b, **login, tls=scene.a.node_identity.client_tls())
-    # The partner of the revoked node has dialled the session.
+    # The partner of the revoked node has dialled the session, and cannot read its key ring.
     assert scene.a.direct is not None
     uplink = scene.a.direct.uplinks[Address(1, "56001")]
+    (scene.a.node_identity.ring.folder / SLOTS_FILE).write_text("[]")
     await revoke(scene, B)
     await until_session_ended(scene.a)
     await until(lambda: Revoked.code in uplink.last_error)
