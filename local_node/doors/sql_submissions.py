@@ -7,6 +7,7 @@ the target are passed over until the next poll that finds no read under way, so 
 targets. tb_0031_wait names the first waiting row of each target.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
@@ -26,11 +27,12 @@ from semq.store.work import COMMITTED, NO_NEEDS, Steps, work
 from semq.umx_t.address import parse_address
 from semq.umx_t.attributes import ARGUMENTS, PROPERTIES, submission_headers
 from semq.umx_t.envelope import Attributes
-from semq.umx_t.errors import BadAttribute
-from semq.umx_t.headers import NodeRequests, read_submission
+from semq.umx_t.errors import BadAttribute, HeadersTooLarge
+from semq.umx_t.headers import USER_HEADERS_MAX, NodeRequests, read_submission
 from semq.umx_t.locator import LK0
 
 BATCH = 500
+HEADERS_JSON_MAX = 4 * USER_HEADERS_MAX  # headers that are longer as JSON are not read; ``semq_send`` refuses them, too
 _COLUMNS = [
     field.name for field in fields(Submitted) if field.name in ARGUMENTS and ARGUMENTS[field.name].is_of_document
 ]
@@ -119,7 +121,7 @@ class SqlSubmissions:
 
     @work
     def _read_rows(self, engine: LocalEngine, targets_left_out: tuple[str, ...]) -> Steps:
-        query = SubmittedRows(BATCH, targets_left_out, engine.core.settings.max_document_bytes)
+        query = SubmittedRows(BATCH, targets_left_out, engine.core.settings.max_document_bytes, HEADERS_JSON_MAX)
         unit = yield Needs(queries={query})
         loaded: Sequence[Submitted] = unit.found.get(query, ())
         # Earlier work of this unit may have taken, refused or removed loaded rows.
@@ -210,9 +212,11 @@ class SqlSubmissions:
         settings = self._engine().core.settings
         if row.size > settings.max_document_bytes:  # its payload was not read
             raise DocumentTooLarge(size=row.size, allowed=settings.max_document_bytes)
+        if row.headers is None:  # longer than HEADERS_JSON_MAX
+            raise HeadersTooLarge(allowed=USER_HEADERS_MAX)
         columns = {name: getattr(row, name) for name in _COLUMNS}
         properties = {name: getattr(row, name) for name in PROPERTIES}
-        attributes, requests = read_submission({**row.headers, **submission_headers(columns)}, properties)
+        attributes, requests = read_submission(json.loads(row.headers) | submission_headers(columns), properties)
         if requests.not_before:  # ``semq_send`` moves @NotBefore from the headers to the column
             raise BadAttribute("Give the time in the column not_before, not in the headers.", attribute="@NotBefore")
         check_carried(attributes)

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -221,7 +221,9 @@ class Submitted:
     order_key: str
     token: str
     content_type: str
-    headers: dict[str, Any]  #: from the application; for a document in pieces, its ``size`` and number of ``pieces``
+    #: JSON of the headers from the application; for a document in pieces, of its ``size`` and number of ``pieces``. The
+    #: store does not decode it, because an application can write anything. None: not read, or too long for the query
+    headers: str | None
     content_encoding: str = ""
     priority: int = 0
     size: int = 0  #: bytes of the submitted payload; above the limit of the query, ``payload`` is empty

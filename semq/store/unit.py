@@ -117,31 +117,32 @@ class ExpiredRows:
 class SubmittedRows:
     """Rows of tb_0031_submit that are neither refused nor scheduled for later, oldest first.
 
-    The result ends with the row at which the payloads reach 16 MiB.
+    The result ends with the row at which payloads, headers and envelopes reach 16 MiB.
     """
 
     limit: int
     without: tuple[str, ...] = ()  #: targets to leave out, as given in the rows
     payload_bytes_max: int = 1 << 62  #: larger payloads are left empty, except those of scheduled submissions
+    headers_bytes_max: int = 1 << 62  #: longer headers (as JSON) are not read
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedSubmissions:
-    """Refused rows of tb_0031_submit, selected by the LK0s of the refusals, without payloads."""
+    """Refused rows of tb_0031_submit, selected by the LK0s of the refusals, without payloads and headers."""
 
     lk0s: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class OpenSubmission:
-    """The row of tb_0031_submit with this number, unless it was refused, without payload."""
+    """The row of tb_0031_submit with this number, unless it was refused, without payload and headers."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class TokenSubmissions:
-    """Scheduled rows of tb_0031_submit with these client tokens, unless refused, without payloads."""
+    """Scheduled rows of tb_0031_submit with these client tokens, unless refused, without payloads and headers."""
 
     tokens: tuple[str, ...]
 

@@ -33,11 +33,11 @@ def find(tables: Tables, query: SubmissionQuery) -> Iterator[Submitted | tuple[i
         case TokenSubmissions(tokens):
             open_ = [row for n, row in rows if n not in tables.refused and row.envelope and row.token in tokens]
             yield from (replace(row, payload=b"") for row in open_)
-        case SubmittedRows(limit, without, payload_bytes_max):
+        case SubmittedRows(limit, without, payload_bytes_max, headers_bytes_max):
             open_ = [
                 row for n, row in rows if n not in tables.refused and not row.not_before and row.target not in without
             ]
-            yield from (_sized(row, payload_bytes_max) for row in open_[:limit])
+            yield from (_sized(row, payload_bytes_max, headers_bytes_max) for row in open_[:limit])
 
 
 def has_changes(unit: Unit) -> bool:
@@ -80,7 +80,8 @@ def change(tables: Tables, unit: Unit) -> None:
         tables.waits = dict(unit.submissions_wait)
 
 
-def _sized(row: Submitted, payload_bytes_max: int) -> Submitted:
-    """Return a row with its size, and without a payload of more than ``payload_bytes_max`` bytes."""
+def _sized(row: Submitted, payload_bytes_max: int, headers_bytes_max: int) -> Submitted:
+    """Return a row with its size, without a payload or headers of more bytes than permitted."""
     size = len(row.payload)
-    return replace(row, size=size, payload=row.payload if size <= payload_bytes_max else b"")
+    headers = row.headers if len(row.headers or "") <= headers_bytes_max else None
+    return replace(row, size=size, payload=row.payload if size <= payload_bytes_max else b"", headers=headers)

@@ -435,7 +435,7 @@ def test_streams_are_found_by_their_target(store: MemoryStore) -> None:
 
 
 def test_rows_that_applications_wrote_by_sql_are_found_until_they_are_handled(store: MemoryStore) -> None:
-    store.tables.submitted = {n: Submitted(n, "1.b", b"", "", 3, 1, "", "", "", {}) for n in (2, 1, 3)}
+    store.tables.submitted = {n: Submitted(n, "1.b", b"", "", 3, 1, "", "", "", "{}") for n in (2, 1, 3)}
     store.tables.done = {8: None, 7: "no use"}
     assert [row.row_id for row in query_rows(store, SubmittedRows(2))] == [1, 2]
     assert query_rows(store, SubmittedRows(2, ("1.b",))) == []

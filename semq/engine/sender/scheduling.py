@@ -5,8 +5,8 @@ A scheduled document is committed to tb_0031_submit, without a position in a str
 ``local_node.doors`` submits it, and it is sealed then.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from semq.engine import errors
 from semq.engine.core import Core
@@ -18,15 +18,20 @@ from semq.store.rows import Stored, Submitted
 from semq.store.unit import DueSubmissions, Needs, OpenSubmission, TokenSubmissions, Unit
 from semq.store.work import COMMITTED, Steps, work
 from semq.umx_t.envelope import Envelope
-from semq.umx_t.errors import BadCombination
+from semq.umx_t.errors import BadAttribute, BadCombination
 from semq.umx_t.locator import parse_lk0
-from semq.umx_t.pieces import read_manifest
+from semq.umx_t.pieces import AFTER_PIECES_MS, read_manifest
 
 DUE_MAX = 500  # documents that one unit releases, at most
 
 
 def check_times(submission: Submission) -> None:
-    """Check the times of a document. Raises BadCombination if it would expire before it may be sent."""
+    """Check the times of a document. Raises BadCombination if it would expire before it may be sent.
+
+    Raises BadAttribute for times that are reserved for documents in pieces.
+    """
+    if submission.not_before >= AFTER_PIECES_MS:
+        raise BadAttribute("@NotBefore is a time before the year 9000.", attribute="@NotBefore")
     expires_at = submission.attributes.expires_at
     if 0 < expires_at <= submission.not_before:
         raise BadCombination(
@@ -101,12 +106,12 @@ def _row(core: Core, submission: Submission) -> Submitted:
     )  # fmt: skip
 
 
-def _in_pieces(submission: Submission) -> dict[str, Any]:
-    """Return size and number of pieces of a document in pieces."""
+def _in_pieces(submission: Submission) -> str:
+    """Return size and number of pieces of a document in pieces, as JSON."""
     if not submission.attributes.pieces:
-        return {}
+        return "{}"
     manifest = read_manifest(bytes(submission.body))
-    return {"size": manifest.size, "pieces": manifest.count}
+    return json.dumps({"size": manifest.size, "pieces": manifest.count})
 
 
 @work

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
-import msgspec
 from psycopg.adapt import Buffer
 
 from semq.store.broker.statements import NetEffect
@@ -209,7 +208,7 @@ def _submission_values(row: Submitted) -> list[Param]:
     return [
         int8(row.row_id), row.target.encode(), row.payload, row.app_key.encode(), int2(row.save_fwd), int2(row.ack2),
         row.order_key.encode(), row.token.encode(), row.content_type.encode(), row.content_encoding.encode(),
-        int2(row.priority), row.lk0.encode(), row.envelope, moment(row.not_before), msgspec.json.encode(row.headers),
+        int2(row.priority), row.lk0.encode(), row.envelope, moment(row.not_before), (row.headers or "{}").encode(),
     ]  # fmt: skip
 
 

@@ -160,17 +160,20 @@ QUERY: dict[str, str] = {
         WHERE expires_at IS NOT NULL AND expires_at <= $1::timestamptz AND outcome IS NULL AND NOT void
             AND direction = {OWN} AND (save_fwd = {int(SaveFwd.MUST)} OR ss_status = {int(SendStatus.SS_INIT)})
         ORDER BY expires_at LIMIT $2::bigint""",
+    # Headers are text: their values may be such that decoding them fails.
     "SubmittedRows": """
         SELECT number, target, CASE WHEN readable THEN payload ELSE '' END, app_key, save_fwd, ack2,
-            order_key, coalesce(token, ''), content_type, headers, content_encoding, priority, size, coalesce(lk0, ''),
-            wait_code, wait_text, coalesce(envelope, '')
+            order_key, coalesce(token, ''), content_type,
+            CASE WHEN headers_size <= $4::bigint THEN headers::text END, content_encoding, priority, size,
+            coalesce(lk0, ''), wait_code, wait_text, coalesce(envelope, '')
         FROM (
             SELECT s.*, coalesce(
-                sum(CASE WHEN readable THEN size ELSE 0 END)
+                sum(CASE WHEN readable THEN size ELSE 0 END + CASE WHEN headers_size <= $4::bigint THEN headers_size
+                    ELSE 0 END + octet_length(coalesce(envelope, '')))
                     OVER (ORDER BY number ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0
             ) AS bytes_before
             FROM (
-                SELECT *, octet_length(payload)::bigint AS size,
+                SELECT *, octet_length(payload)::bigint AS size, octet_length(headers::text) AS headers_size,
                     octet_length(payload) <= $3::bigint OR envelope IS NOT NULL AS readable
                 FROM tb_0031_submit
                 WHERE reason_code IS NULL AND not_before IS NULL AND target <> ALL ($2::text[])
@@ -181,16 +184,16 @@ QUERY: dict[str, str] = {
         ORDER BY number""",
     "RefusedSubmissions": """
         SELECT number, target, ''::bytea, app_key, save_fwd, ack2, order_key, coalesce(token, ''), content_type,
-            headers, content_encoding, priority, octet_length(payload)::bigint, lk0
+            NULL, content_encoding, priority, octet_length(payload)::bigint, lk0
         FROM tb_0031_submit WHERE reason_code IS NOT NULL AND lk0 = ANY($1::text[])""",
     "OpenSubmission": """
         SELECT number, target, ''::bytea, app_key, save_fwd, ack2, order_key, coalesce(token, ''), content_type,
-            headers, content_encoding, priority, octet_length(payload)::bigint, coalesce(lk0, ''), wait_code,
+            NULL, content_encoding, priority, octet_length(payload)::bigint, coalesce(lk0, ''), wait_code,
             wait_text, coalesce(envelope, ''), coalesce(extract(epoch FROM not_before) * 1000, 0)::bigint
         FROM tb_0031_submit WHERE reason_code IS NULL AND number = $1::bigint""",
     "TokenSubmissions": """
         SELECT number, target, ''::bytea, app_key, save_fwd, ack2, order_key, token, content_type,
-            headers, content_encoding, priority, octet_length(payload)::bigint, lk0, wait_code,
+            NULL, content_encoding, priority, octet_length(payload)::bigint, lk0, wait_code,
             wait_text, envelope, coalesce(extract(epoch FROM not_before) * 1000, 0)::bigint
         FROM tb_0031_submit
         WHERE token IS NOT NULL AND token = ANY($1::text[]) AND reason_code IS NULL AND envelope IS NOT NULL""",

@@ -5,6 +5,7 @@ While one unit is committed, work for the next is queued, so units grow with the
 | event                               | consequence for the work                                                     |
 |-------------------------------------|------------------------------------------------------------------------------|
 | ``decide`` raises                   | only that piece fails; the earlier pieces of the unit decide again           |
+| a loaded row cannot be converted    | likewise, each piece in a unit of its own                                    |
 | a row is refused, or has changed    | each piece gets a unit of its own, so that one bad piece harms no other      |
 | connection lost, COMMIT unanswered  | all work fails, also waiting work; ``lost`` is called once                   |
 | another process took the store over | all work fails likewise, with StoreFenced                                    |
@@ -22,6 +23,7 @@ from typing import ParamSpec, TypeVar
 
 import psycopg
 from psycopg.adapt import Buffer
+from psycopg.pq.abc import PGresult
 
 from semq.errors import SemqError
 from semq.store.postgres.chain import Chain, params
@@ -66,8 +68,8 @@ BULKY = 256 * 1024  # bytes
 # Table | index of the body among the values of a row.
 BODIES = (("tb_0031_body", 2), ("tb_0030_body", 2), ("broker_body", 2), ("broker_message", 8))
 
-# Classes of SQLSTATE caused by one piece of work or by chance: data, constraints, deadlocks, locks, SEMQ.
-BLAMES_ONE_PIECE = ("22", "23", "40", "55", "SQ")
+# Classes of SQLSTATE caused by one piece of work or by chance: data, constraints, deadlocks, sizes, locks, SEMQ.
+BLAMES_ONE_PIECE = ("22", "23", "40", "54", "55", "SQ")
 
 
 @dataclass(slots=True)
@@ -279,9 +281,18 @@ class Writer:
         if load.batch:
             begin = self._begin()
             results = await self._wire.send([*begin, *load.batch])
-            unit = load.unit(self._wire, results[len(begin) :])
-            self._locking.unlock_unit(unit)
+            unit = self._converted(load, results[len(begin) :])
         self._counters.load_s += time.perf_counter() - started
+        return unit
+
+    def _converted(self, load: Load, results: Sequence[PGresult]) -> Unit:
+        """Return the loaded rows. Raises StatementRefused if one cannot be converted, also by a newly opened store."""
+        try:
+            unit = load.unit(self._wire, results)
+            self._locking.unlock_unit(unit)
+        except Exception as error:
+            log.exception("A row cannot be read.")
+            raise StatementRefused("22000", f"A row cannot be read: {error!r}") from error
         return unit
 
     async def _decide(self, works: list[Work], unit: Unit) -> tuple[int, SemqError | None]:

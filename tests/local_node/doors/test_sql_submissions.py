@@ -19,7 +19,7 @@ from tests.waiting import until
 def write_rows(trio: Trio, *targets: str) -> None:
     tables = trio.a.store.tables
     for number, target in enumerate(targets, 1):
-        tables.submitted[number] = Submitted(number, target, b"x", "", 3, 1, "", "", "", {})
+        tables.submitted[number] = Submitted(number, target, b"x", "", 3, 1, "", "", "", "{}")
 
 
 def waiting_targets(trio: Trio) -> list[str]:
@@ -81,7 +81,7 @@ def test_rows_above_a_quota_wait_with_a_reason_and_go_on_when_there_is_room() ->
     assert trio.a.engine.rows.unsettled == {"1.56001": 1}
     tables = trio.a.store.tables
     tables.submitted |= {
-        n: Submitted(n, target, b"x", "", 3, 1, "", "", "", {}) for n, target in ((2, "56001"), (3, "10008"))
+        n: Submitted(n, target, b"x", "", 3, 1, "", "", "", "{}") for n, target in ((2, "56001"), (3, "10008"))
     }
     for _ in range(2):
         submissions.poll()
@@ -104,7 +104,7 @@ def test_rows_above_a_quota_wait_with_a_reason_and_go_on_when_there_is_room() ->
 def test_a_row_that_repeats_a_token_with_other_content_is_refused_and_kept() -> None:
     trio = Trio()
     trio.a.store.tables.submitted |= {
-        n: Submitted(n, "56001", body, "", 3, 1, "", "T", "", {}) for n, body in ((1, b"x"), (2, b"y"), (3, b"x"))
+        n: Submitted(n, "56001", body, "", 3, 1, "", "T", "", "{}") for n, body in ((1, b"x"), (2, b"y"), (3, b"x"))
     }
     submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
     submissions.poll()
@@ -121,7 +121,7 @@ def test_a_row_refused_in_the_unit_of_the_next_read_is_refused_once() -> None:
     tables = trio.a.store.tables
     submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
     for number, body in ((1, b"x"), (2, b"y")):
-        tables.submitted[number] = Submitted(number, "56001", body, "", 3, 1, "", "T", "", {})
+        tables.submitted[number] = Submitted(number, "56001", body, "", 3, 1, "", "T", "", "{}")
         submissions.poll()
         trio.a.store.run()  # found, and passed to the engine
         submissions.poll()
@@ -157,14 +157,14 @@ def test_a_poll_in_which_many_rows_have_to_wait_requests_one_further_poll() -> N
 
 REFUSED = (
     # row | code of the event
-    (Submitted(1, "99999", b"x", "a/b/c/1", 3, 1, "", "T1", "", {}), "SEMQ-1201"),
-    (Submitted(2, "56001", b"x" * 2_000, "a/b/c/2", 3, 1, "", "", "", {}), "SEMQ-1203"),
-    (Submitted(3, "56001", b"x", "a/b/c/3", 3, 1, "", "", "", {"@Nonsense": 1}), "SEMQ-1102"),
-    (Submitted(4, "no address", b"x", "a/b/c/4", 3, 1, "", "", "", {}), "SEMQ-1101"),
-    (Submitted(5, "56001", b"x", "no key", 3, 1, "", "", "", {}), "SEMQ-1103"),
-    (Submitted(6, "56001", b"x", "a/b/c/6", 3, 1, "", "", "", {"@ExpiresAt": 5}), "SEMQ-1206"),
-    (Submitted(7, "56001", b"x", "a/b/c/7", 3, 1, "", "", "y" * 300, {}), "SEMQ-1102"),
-    (Submitted(8, "70001", b"x", "a/b/c/8", 3, 1, "", "", "", {}), "SEMQ-1202"),
+    (Submitted(1, "99999", b"x", "a/b/c/1", 3, 1, "", "T1", "", "{}"), "SEMQ-1201"),
+    (Submitted(2, "56001", b"x" * 2_000, "a/b/c/2", 3, 1, "", "", "", "{}"), "SEMQ-1203"),
+    (Submitted(3, "56001", b"x", "a/b/c/3", 3, 1, "", "", "", '{"@Nonsense": 1}'), "SEMQ-1102"),
+    (Submitted(4, "no address", b"x", "a/b/c/4", 3, 1, "", "", "", "{}"), "SEMQ-1101"),
+    (Submitted(5, "56001", b"x", "no key", 3, 1, "", "", "", "{}"), "SEMQ-1103"),
+    (Submitted(6, "56001", b"x", "a/b/c/6", 3, 1, "", "", "", '{"@ExpiresAt": 5}'), "SEMQ-1206"),
+    (Submitted(7, "56001", b"x", "a/b/c/7", 3, 1, "", "", "y" * 300, "{}"), "SEMQ-1102"),
+    (Submitted(8, "70001", b"x", "a/b/c/8", 3, 1, "", "", "", "{}"), "SEMQ-1202"),
 )
 
 
@@ -338,3 +338,33 @@ async def test_rows_above_the_size_limit_delay_no_others(inprocess: InProcess, m
     reads = submit_and_poll_once(a, monkeypatch, [*[b"x" * 9 * 2**20] * 2, b"small"])
     await until(lambda: reasons_of_rows(a) == ["SEMQ-1203"] * 2)
     await until(lambda: len(reads) == 2)  # the payloads of the large rows are not read and do not count
+
+
+HOSTILE = {
+    # what they have | headers, code of the refusal
+    "a number of 5,001 digits": (f'{{"n": 1{"0" * 5_000}}}', "SEMQ-1001"),
+    "an array in 1,499 arrays": (f'{{"n": {"[" * 1_500}{"]" * 1_500}}}', "SEMQ-1001"),
+    "a text of 70 kB": (f'{{"n": "{"x" * 70_000}"}}', "SEMQ-1105"),
+    "a text of 300 kB": (f'{{"n": "{"x" * 300_000}"}}', "SEMQ-1105"),
+}
+INSERT = """
+    INSERT INTO tb_0031_submit (target, payload, app_key, save_fwd, ack2, order_key, content_type, headers)
+    VALUES ('56001', 'x', '', 3, 1, '', '', %s::jsonb)"""
+
+
+@pytest.mark.parametrize(("headers", "code"), HOSTILE.values(), ids=HOSTILE)
+async def test_headers_that_cannot_be_read_are_refused_and_the_node_continues(
+    inprocess: InProcess, headers: str, code: str
+) -> None:
+    hub = await inprocess.hub()
+    a = await inprocess.local("10008", hub.port)
+    await linked(a)
+    with psycopg.connect(a.store.url) as connection:
+        connection.execute(INSERT, (headers,))
+        connection.execute("SELECT semq_send('56001', 'good'::bytea)")
+    await until(lambda: reasons_of_rows(a) == [code])
+    assert a.engine_starts == 1
+    admin = await inprocess.client(a)
+    (refused,) = (await ask(admin, "failed.list"))["result"]
+    answer = await ask(admin, "failed.requeue", {"ids": [refused["id"]]})  # answered after the row is refused again
+    assert (answer["result"]["requeued"], reasons_of_rows(a), a.engine_starts) == (0, [code], 1)

@@ -20,7 +20,7 @@ from semq.store.postgres.errors import (
 )
 from semq.store.postgres.writer import KEYS_MAX
 from semq.store.rows import Outbound, OutStreamKey, Stored
-from semq.store.unit import Needs, Unit
+from semq.store.unit import Needs, Unit, Unsettled
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.status import Outcome, SendStatus
 from tests.store.jobs import ALL_NEEDS, INC, Job, accept, body_of, own
@@ -59,6 +59,20 @@ async def test_a_defect_in_a_decision_fails_alone_and_is_logged(
         assert isinstance(result[1], DecisionFailed)
         assert "ZeroDivisionError" in caplog.text
         assert stored(database) == [1, 2]
+
+
+async def test_work_whose_rows_cannot_be_read_fails_alone(database: str, caplog: pytest.LogCaptureFixture) -> None:
+    async with open_notified_store(database) as notified:
+        assert await notified.do(accepting(1), accepting(2)) == [None, None]
+        run(database, "UPDATE tb_0031 SET lk0 = 'no locator' WHERE object_id = 1")
+        reads_row, reads_query = Job(needs=Needs(outbound={1})), Job(needs=Needs(queries={Unsettled(1, 9, 9)}))
+        run(database, "UPDATE tb_0031 SET ss_status = 20 WHERE object_id = 1")
+        caplog.clear()
+        reads_nothing = Job(lambda unit: accept(unit, 3, 2))
+        results = await notified.do(Job(needs=Needs(outbound={2})), reads_row, reads_query, reads_nothing)
+        assert [type(result) for result in results] == [type(None), RowRefused, RowRefused, type(None)]
+        assert (stored(database), notified.faults) == ([1, 2, 3], [])
+        assert "A row cannot be read" in caplog.text
 
 
 async def test_each_piece_of_work_decides_at_most_twice_for_any_number_of_refusals(database: str) -> None:
