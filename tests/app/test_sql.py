@@ -21,6 +21,7 @@ from local_node.node import LocalNode
 from semq.app import AppKey, Client, Document, RefusedByNode, done, park, receive, send, status
 from semq.umx_t.attributes import ARGUMENTS, ATTRIBUTES, Attribute
 from semq.umx_t.errors import BadAppKey
+from semq.umx_t.headers import USER_HEADERS_MAX
 from semq.umx_t.pieces import PIECE_BYTES
 from tests.app.network import Network
 from tests.depth import deeper
@@ -199,6 +200,7 @@ async def test_attributes_travel_and_are_read_with_the_document(engine: Engine, 
         ({"headers": {"@SessionKey": "x"}}, "SEMQ-1102"),
         ({"priority": 300}, "SEMQ-1102"),
         ({"content_type": "x" * 256}, "SEMQ-1102"),
+        ({"headers": {"note": "x" * 4 * USER_HEADERS_MAX}}, "SEMQ-1105"),
         ({"expires_at": datetime(2020, 1, 1, tzinfo=UTC)}, "SEMQ-1206"),
     ],
 )

@@ -27,6 +27,7 @@ from semq.store.postgres.statements import LOAD, QUERY, STATEMENTS, WRITE
 from semq.store.reader import KEEPALIVE
 from semq.store.tables import EXTERNAL, STORAGE, metadata
 from tests.conftest import new_database_of
+from tests.store.postgres.test_statements import insert_waiting, set_attributes
 
 
 def test_an_empty_database_is_upgraded_and_a_repetition_changes_nothing(empty_database: str) -> None:
@@ -169,6 +170,34 @@ def test_only_roles_that_received_before_may_read_pieces(empty_database: str) ->
         finally:
             for role in (receives, sends):
                 connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
+
+
+def test_a_receiver_continues_over_the_upgrade_that_replaces_its_inbox(empty_database: str) -> None:
+    """Revision 0028 replaces the functions of applications and the view that they return."""
+    role = f"receives_{uuid4().hex}"
+    with migration.engine_of(empty_database).begin() as old:
+        command.upgrade(migration._config(old), "0027")
+    with psycopg.connect(empty_database, autocommit=True) as connection:
+        insert_waiting(connection, "1.77001", 1, 2)
+        set_attributes(connection, 1, {"user_headers": {"note": "x\0y"}})
+        functions = "semq_receive, semq_done, semq_park, semq_send"
+        connection.execute(f"CREATE ROLE {role}; GRANT EXECUTE ON FUNCTION {functions} TO {role}".encode())
+        connection.execute(f"SET ROLE {role}".encode())
+        columns = [
+            column.name for column in connection.execute("SELECT * FROM semq_receive(at_most => 0)").description or ()
+        ]
+        with pytest.raises(psycopg.DataError):
+            connection.execute("SELECT * FROM semq_receive()")
+        migration.upgrade(empty_database)
+        try:
+            cursor = connection.execute("SELECT * FROM semq_receive(at_most => 9)")
+            assert [column.name for column in cursor.description or ()] == columns
+            assert [(row[0], row[columns.index("headers")]) for row in cursor] == [(1, {"note": "x\ufffdy"}), (2, None)]
+            connection.execute("SELECT semq_done(1), semq_park(2), semq_send('56001', 'x')")
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute("SELECT * FROM semq_inbox_rows")
+        finally:
+            connection.execute(f"RESET ROLE; DROP OWNED BY {role}; DROP ROLE {role}".encode())
 
 
 # ------------------------------------------------------------------------------------ models and migrations agree

@@ -1,14 +1,18 @@
 """The function ``semq_receive``: no source delays another, and the highest priority of each source comes first.
 
-The last tests are about functions with the owner's rights, and about the names of statements.
+Documents of a hostile sender neither stop nor delay others. The last tests are about functions with the owner's rights,
+and about the statements of the writer.
 """
+
+from typing import Any
 
 import msgspec
 import psycopg
+import pytest
 
 from semq.store.postgres.changes import _RARE
 from semq.store.postgres.load import _QUERIES
-from semq.store.postgres.statements import STATEMENTS
+from semq.store.postgres.statements import QUERY, STATEMENTS
 
 INSERT = """
     INSERT INTO tb_0030 (bref, lk0, store, inc, src_object_id, sid, target, target_user, save_fwd, ack2, status,
@@ -104,6 +108,86 @@ def test_documents_that_cannot_be_returned_are_not_locked(database: str) -> None
         assert receive(connection, 5) == [1, 4001, 4002, 4003, 4004]
         count = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
         assert connection.execute(count).fetchone() == (5,)
+
+
+def set_attributes(
+    connection: psycopg.Connection, bref: int, attributes: dict[str, Any], payload: bytes = b"x"
+) -> None:
+    """Store a body with these attributes."""
+    envelope = msgspec.msgpack.encode({"attributes": attributes, "sender": ""})
+    connection.execute("UPDATE tb_0030_body SET envelope = %s, payload = %s WHERE bref = %s", [envelope, payload, bref])
+
+
+def test_zero_characters_in_headers_are_replaced_and_others_are_unchanged(database: str) -> None:
+    given = {"note\0": "x\0\0y", "same": ["\\000 \x01 \u0700 \N{PILE OF POO}", "00", ""], "@Unknown": "\0"}
+    with psycopg.connect(database) as connection:
+        insert_waiting(connection, "1.77001", 1, 2)
+        set_attributes(connection, 1, {"user_headers": given, "content_type": "text\0"})
+        rows = connection.execute("SELECT bref, headers, content_type FROM semq_receive('', 9)").fetchall()
+    expected = {"note\ufffd": "x\ufffd\ufffdy", "same": given["same"], "@Unknown": "\ufffd"}
+    assert rows == [(1, expected, "text\ufffd"), (2, None, None)]
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [b'"\\u0000"', b'"\\ud800"', b"1e200000", b"[" * 3_500 + b"]" * 3_500],
+    ids=["zero", "half", "huge", "deep"],
+)
+def test_a_manifest_that_sql_cannot_read_is_parked_and_stops_no_other_document(database: str, unknown: bytes) -> None:
+    manifest = b'{"size":10,"piece_bytes":5,"pieces":"%s","digest":"%s","x":%s}' % (b"a" * 64, b"b" * 64, unknown)
+    with psycopg.connect(database) as connection:
+        connection.execute("SET max_stack_depth = '100kB'")
+        insert_waiting(connection, "1.77001", 1, 2)
+        set_attributes(connection, 1, {"pieces": "1.77001.1.1.5.7"}, manifest)
+        assert receive(connection, 9) == [2]
+        parked = connection.execute("SELECT bref, left(parked, 9) FROM tb_0030_done").fetchall()
+    assert parked in ([(1, "SEMQ-1116")], [(1, "SEMQ-1232")])
+
+
+def test_a_document_with_wide_headers_is_received_at_once(database: str) -> None:
+    wide: dict[str, Any] = {"list": [None] * 60_000, "map": {f"key {n}": n for n in range(10_000)}, "empty": [[], {}]}
+    with psycopg.connect(database) as connection:
+        connection.execute("SET statement_timeout = '30s'")
+        insert_waiting(connection, "1.77001", 1, 1)
+        set_attributes(connection, 1, {"user_headers": wide})
+        assert connection.execute("SELECT headers FROM semq_receive()").fetchall() == [(wide,)]
+
+
+def test_only_documents_that_are_returned_are_unpacked(database: str) -> None:
+    with psycopg.connect(database) as other, psycopg.connect(database) as connection:
+        insert_waiting(other, "1.77001", 1, 5)
+        other.commit()
+        assert receive(other, 3) == [1, 2, 3]
+        connection.execute("SET track_functions = 'all'")
+        assert receive(connection, 1) == [4]
+        calls = "SELECT pg_stat_get_xact_function_calls('semq_unpack'::regproc)"
+        of_one = len(msgspec.msgpack.decode(ENVELOPE)) * 2 + 1  # one for the map, and for each of its keys and values
+        assert connection.execute(calls).fetchone() == (of_one,)
+
+
+def test_a_piece_cannot_be_parked(database: str) -> None:
+    with psycopg.connect(database) as connection:
+        insert_waiting(connection, "1.77001", 1, 1, user="_pieces")
+        with pytest.raises(psycopg.errors.NoDataFound):
+            connection.execute("SELECT semq_park(1, 'no such document')")
+
+
+def test_a_read_of_submissions_is_bounded_by_their_headers_and_envelopes_too(database: str) -> None:
+    """The node reads up to 500 submissions at once."""
+    insert = """
+        INSERT INTO tb_0031_submit (target, payload, app_key, save_fwd, ack2, order_key, content_type, content_encoding,
+            priority, headers, envelope)
+        SELECT '1.56001', 'x', '', 3, 1, '', '', '', 0, jsonb_build_object('a', repeat('x', %s)),
+            convert_to(repeat('y', %s), 'UTF8') FROM generate_series(1, %s)"""
+    with psycopg.connect(database, cursor_factory=psycopg.RawCursor) as connection:
+        with psycopg.ClientCursor(connection) as cursor:
+            cursor.execute(insert, [100_000, 100_000, 200])
+            cursor.execute(insert, [300_000, 0, 1])
+        rows = connection.execute(QUERY["SubmittedRows"], [300, [], 1 << 62, 200_000]).fetchall()
+        assert len(rows) == 84  # 16 MiB
+        connection.execute("DELETE FROM tb_0031_submit WHERE length(headers::text) < 200000")
+        ((*_,),) = rows = connection.execute(QUERY["SubmittedRows"], [300, [], 1 << 62, 200_000]).fetchall()
+        assert rows[0][9] is None  # its headers are too long to be read
 
 
 def test_no_temporary_table_replaces_a_table_of_the_node(database: str) -> None:
