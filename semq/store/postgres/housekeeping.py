@@ -15,7 +15,7 @@ Rows are deleted in small batches, so that the writer never waits long for a loc
 | signed receipts, session keys    | as long as the lines that they prove                                         |
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
@@ -114,11 +114,13 @@ class Keep:
     audit_days: int = 400
 
 
-async def tidy(url: str, today: date, keep: Keep = Keep()) -> Mapping[str, int]:
-    """Delete expired rows, and make the partitions of the coming days; return the numbers of deleted rows by kind.
+async def tidy(
+    url: str, today: date, keep: Keep = Keep(), may_delete: Callable[[date], bool] = lambda _: True
+) -> Mapping[str, int]:
+    """Make the partitions of the coming days, and delete expired rows; return the numbers of deleted rows by kind.
 
-    The entry ``ledger_days`` is the number of dropped partitions. ``today`` is the date in UTC. Raises psycopg.Error,
-    also if a lock was not free in time.
+    The entry ``ledger_days`` is the number of dropped partitions. ``today`` is the date in UTC. ``may_delete`` gets the
+    date of the database; False: nothing is deleted. Raises psycopg.Error, also if a lock was not free in time.
     """
     values = {
         "batch": BATCH,
@@ -132,14 +134,23 @@ async def tidy(url: str, today: date, keep: Keep = Keep()) -> Mapping[str, int]:
     }
     parameters = connection_parameters(url, "semq-tidy", ENDED_IF_SUSPENDED)
     async with await psycopg.AsyncConnection.connect(**parameters, autocommit=True) as connection:
+        await ledger_partitions.make_ahead(connection, today)
+        if not may_delete(await _date_of(connection)):
+            return {}
         deleted = {name: await _in_batches(connection, statement, values) for name, statement in FORGET.items()}
         deleted["audit"] = await _forget_audit(connection, values)
         deleted["order_keys"] = await _forget_keys(connection)
-        await ledger_partitions.make_ahead(connection, today)
         if keep.ledger_days is not None:
             first_kept = today - timedelta(keep.ledger_days)
             deleted["ledger_days"] = len(await ledger_partitions.drop_before(connection, first_kept))
     return deleted
+
+
+async def _date_of(connection: psycopg.AsyncConnection[Any]) -> date:
+    """Return the date of the database in UTC."""
+    [[today]] = await (await connection.execute("SELECT (now() AT TIME ZONE 'UTC')::date")).fetchall()
+    found: date = today
+    return found
 
 
 async def _forget_audit(connection: psycopg.AsyncConnection[Any], values: Mapping[str, Any]) -> int:
