@@ -9,8 +9,9 @@ import fcntl
 import hashlib
 import os
 import shutil
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from spark_reconcile.errors import BadRunRequest, BeingRun
 from spark_reconcile.sources.footer import sort_encodings
 
 _BLOCK = 1 << 20
+LOCK_PAUSE_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -159,10 +161,8 @@ class Place:
         self.make()
         descriptor = os.open(f"{self.path}/.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise BeingRun(folder=self.path) from error
+            if not _try_lock(descriptor):
+                raise BeingRun(folder=self.path)
             yield
         finally:
             os.close(descriptor)
@@ -171,6 +171,16 @@ class Place:
         selector = fs.FileSelector(self.path, allow_not_found=True)
         entries = [(info.base_name, info.type) for info in self.system.get_file_info(selector)]
         return sorted((name, kind) for name, kind in entries if not name.startswith("."))
+
+
+def _try_lock(descriptor: int) -> bool:
+    """Try to lock a file, a second time after a pause: the console takes the lock for a moment."""
+    for pause_s in (LOCK_PAUSE_S, 0.0):
+        with suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        time.sleep(pause_s)
+    return False
 
 
 def _fsync(path: Path) -> None:

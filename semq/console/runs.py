@@ -4,10 +4,12 @@ Only folders on this machine are read. A missing or unreadable file counts as em
 """
 
 import csv
+import fcntl
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,7 @@ class RunFolder:
     name: str
     path: Path
     is_current: bool  #: the file CURRENT of its date names the run
+    is_running: bool  #: the run has not ended, and a process has the lock of its date
     result: Mapping[str, Any]  #: content of _RESULT.json; empty until the run has ended
     summary: Mapping[str, Any]  #: content of summary.json
 
@@ -43,7 +46,7 @@ class RunFolder:
     def outcome(self) -> str:
         """The outcome of the run: a key of ``words.OUTCOMES``."""
         if not self.result:
-            return "running"
+            return "running" if self.is_running else "failed"
         status = self.result.get("exit_code")
         return OUTCOME_OF_EXIT_STATUS.get(status, "failed") if isinstance(status, int) else "failed"
 
@@ -78,13 +81,24 @@ def of_date(folder: Path, day: str) -> list[RunFolder]:
         return []
     of_day = folder / f"business_date={day}"
     current = _text(of_day / "CURRENT").strip()
-    runs = []
+    runs: list[RunFolder] = []
     for path in sorted(_folders(of_day, "run="), reverse=True):
-        name = path.name.removeprefix("run=")
-        runs.append(
-            RunFolder(day, name, path, name == current, _json(path / "_RESULT.json"), _json(path / "summary.json"))
-        )
+        name, result = path.name.removeprefix("run="), _json(path / "_RESULT.json")
+        is_running = not runs and not result and _is_locked(of_day)  # only the newest run can be running
+        runs.append(RunFolder(day, name, path, name == current, is_running, result, _json(path / "summary.json")))
     return runs
+
+
+def shown(of_date: list[RunFolder]) -> RunFolder | None:
+    """Return the current run of a date, else the newest one; None without runs."""
+    return next((run for run in of_date if run.is_current), of_date[0] if of_date else None)
+
+
+def outcome_of_date(folder: Path, day: str, run: RunFolder | None) -> str:
+    """Return the outcome of a date; ``run``: the one that is shown. Without a run, a process had no usable extracts."""
+    if run is not None:
+        return run.outcome
+    return "running" if _is_locked(folder / f"business_date={day}") else "failed"
 
 
 def find(folder: Path, day: str, name: str) -> RunFolder | None:
@@ -92,11 +106,21 @@ def find(folder: Path, day: str, name: str) -> RunFolder | None:
     return next((run for run in of_date(folder, day) if run.name == name), None)
 
 
-def newest(settings: Settings) -> dict[str, Any] | None:
-    """Return date and outcome of the current run of the newest date; None without such a run."""
+def newest(settings: Settings, today: date) -> dict[str, Any] | None:
+    """Return date and outcome of the newest date whose run has ended; None without such a date.
+
+    A folder of a date in the future counts only if it has a current run. ``today``: in UTC.
+    """
     folder = reports_folder(settings)
-    current = trend(folder, 1) if folder is not None else []
-    return {"day": current[0].day, "outcome": current[0].outcome} if current else None
+    if folder is None:
+        return None
+    last = str(today + timedelta(days=1))  # in some time zones it is tomorrow
+    for day in dates(folder):
+        run = shown(of_date(folder, day))
+        outcome = outcome_of_date(folder, day, run)
+        if outcome != "running" and (day <= last or (run is not None and run.is_current)):
+            return {"day": day, "outcome": outcome}
+    return None
 
 
 def trend(folder: Path, days: int) -> list[RunFolder]:
@@ -105,8 +129,17 @@ def trend(folder: Path, days: int) -> list[RunFolder]:
 
 
 def counts_by_kind(summary: Mapping[str, Any]) -> dict[str, int]:
-    """Return the numbers of messages that are fine, open or exceptions."""
+    """Return the numbers of messages of the date that are fine, open or exceptions.
+
+    The exceptions include messages of earlier dates that this run has found.
+    """
     counts = {"fine": 0, "open": 0, "exception": 0}
+    found_now = (summary.get("carried") or {}).get("found_now") or {}
+    counts["exception"] = sum(
+        int(count)
+        for verdict, count in found_now.items()
+        if verdict in VERDICT and VERDICT[verdict].kind == "exception"
+    )
     for verdict, count in (summary.get("verdicts") or {}).items():
         if verdict in VERDICT:
             counts[VERDICT[verdict].kind] += int(count)
@@ -138,6 +171,21 @@ def _rows_of_csv(path: Path) -> Iterator[dict[str, str]]:
                     yield {str(name): str(value or "").removeprefix("'") for name, value in row.items() if name}
     except (OSError, csv.Error, UnicodeDecodeError):
         return
+
+
+def _is_locked(of_day: Path) -> bool:
+    """Return whether a process reconciles a date. To find out, this takes its lock for a moment."""
+    try:
+        descriptor = os.open(of_day / ".lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return isinstance(error, BlockingIOError)
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def _folders(parent: Path, prefix: str) -> list[Path]:

@@ -58,7 +58,7 @@ VERDICT_WORDS = {"ok": "ok", "warning": "needs attention soon", "failing": "does
 OUTCOMES = {
     "met": "thresholds met", "breached": "threshold exceeded", "partial": "some sources are missing",
     "missing": "not published: a source is missing", "refused": "not published: an extract cannot be used",
-    "running": "running or interrupted", "failed": "failed",
+    "running": "running", "failed": "failed",
 }  # fmt: skip
 # Kind of a verdict of the reconciliation | its description
 KINDS = {"fine": "fine", "open": "open", "exception": "exception"}

@@ -6,6 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from semq.console import runs
 from semq.web.pages.visit import Visit
 from tests.console.scene import DAY, RUN, XSS, Scene
 from tests.waiting import until
@@ -81,6 +82,16 @@ async def test_the_overview_does_not_say_that_all_is_well_before_the_queues_are_
     assert "The queues are being counted." in page
     calm_answers["queue.census"]["as_of"] = 1_790_000_000_000
     assert "Nothing needs attention." in (await browser.get("/")).text
+    page = (await (await scene.sites["hub"].signed_in("viewer")).get("/")).text
+    assert f"Reconciliation of {DAY}</a>: threshold exceeded." in page
+    assert "Nothing needs attention." not in page
+
+
+async def test_a_date_whose_run_was_refused_is_listed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "dates", lambda folder: ["2026-11-21", DAY])
+    page = (await (await scene.sites["hub"].signed_in("viewer")).get("/reconciliation")).text
+    row = page[page.index("2026-11-21") : page.index(f"/reconciliation/{DAY}/")]
+    assert "failed" in row
 
 
 async def test_a_payload_needs_its_role_and_each_access_is_in_the_audit_log(scene: Scene) -> None:

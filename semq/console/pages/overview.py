@@ -35,10 +35,12 @@ async def overview(visit: Visit) -> Response:
     offline_in_stuck = {row["partner"] for row in stuck if row["cause"] == "TARGET_OFFLINE"}
     offline = list(islice(offline_partners(status, census, offline_in_stuck), OFFLINE_MAX))
     failing_jobs = [job for job in jobs if job["error"] or job["paused_at"]]
-    run = await asyncio.to_thread(runs.newest, visit.web.settings)
+    run = await asyncio.to_thread(runs.newest, visit.web.settings, visit.web.clock.wall().date())
+    if run is not None and run["outcome"] == "met":
+        run = None
     run_word = OUTCOMES[run["outcome"]] if run else ""
     is_calm = all(check["verdict"] == "ok" for check in checks) and not (
-        stuck or offline or failing_jobs or census["failed"]
+        stuck or offline or failing_jobs or run or census["failed"]
     )
     return show(
         visit, "overview.html", status=status, checks=checks, census=census, causes=stuck, offline=offline,

@@ -21,23 +21,23 @@ CHART_WIDTH, CHART_HEIGHT = 640, 120  # in units of the picture
 
 
 async def reconciliation(visit: Visit) -> Response:
-    """Show the dates, each with its current or newest run, and the trend."""
+    """Show the dates, each with its current or newest run if it has one, and the trend."""
     folder = runs.reports_folder(visit.web.settings)
     if folder is None:
         return show(visit, "reconciliation.html", rows=None, bars=[], folder="")
     rows = await asyncio.to_thread(_dates, folder)
     trend = await asyncio.to_thread(runs.trend, folder, TREND_MAX)
-    return show(visit, "reconciliation.html", rows=rows, bars=_bars(trend), folder=str(folder))
+    return show(visit, "reconciliation.html", rows=rows, words=OUTCOMES, bars=_bars(trend), folder=str(folder))
 
 
 def _dates(folder: Path) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for day in runs.dates(folder)[:DATES_MAX]:
         of_date = runs.of_date(folder, day)
-        if of_date:
-            shown = next((run for run in of_date if run.is_current), of_date[0])
-            kinds, word = runs.counts_by_kind(shown.summary), OUTCOMES[shown.outcome]
-            rows.append({"day": day, "run": shown, "runs": of_date, "kinds": kinds, "word": word})
+        shown = runs.shown(of_date)
+        outcome = runs.outcome_of_date(folder, day, shown)
+        kinds = runs.counts_by_kind(shown.summary if shown is not None else {})
+        rows.append({"day": day, "run": shown, "runs": of_date, "kinds": kinds, "outcome": outcome})
     return rows
 
 
