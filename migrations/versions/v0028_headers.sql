@@ -3,7 +3,7 @@ SELECT set_config('semq.path_before', current_setting('search_path'), true),
     set_config('search_path', format('%I, pg_temp', current_schema()), true);
 
 -- semq_unpack of v0007. Long arrays and maps are built at once, because appending to a jsonb copies all of it. Zero characters,
--- which Postgres cannot store in texts, become U+FFFD.
+-- which Postgres cannot store in texts, become U+FFFD. Decimals are texts, timestamps numbers (semq.engine.stored_envelopes).
 CREATE OR REPLACE FUNCTION semq_unpack(data bytea, INOUT place int DEFAULT 0, OUT value jsonb)
 LANGUAGE plpgsql IMMUTABLE SET search_path FROM CURRENT AS $$
 DECLARE
@@ -34,6 +34,7 @@ BEGIN
         WHEN head BETWEEN 217 AND 219 THEN kind := 'text'; width := 1 << (head - 217);
         WHEN head BETWEEN 220 AND 221 THEN kind := 'array'; width := 2 << (head - 220);
         WHEN head BETWEEN 222 AND 223 THEN kind := 'map'; width := 2 << (head - 222);
+        WHEN head = 215 AND get_byte(data, place) = 2 THEN kind := 'unsigned'; width := 8; place := place + 1;  -- a timestamp
         ELSE kind := 'other'; count := CASE
             WHEN head BETWEEN 212 AND 216 THEN 1 + (1 << (head - 212))
             ELSE 1 END;
@@ -76,6 +77,10 @@ BEGIN
             RAISE EXCEPTION 'SEMQ-1223 the envelope ends too early' USING ERRCODE = 'data_corrupted';
         END IF;
         part := substring(data FROM place + 1 FOR count::int);
+        IF kind = 'other' AND get_byte(part, 0) = 1 THEN  -- a decimal
+            kind := 'text';
+            part := substring(part FROM 2);
+        END IF;
         IF kind = 'text' AND position('\x00'::bytea IN part) > 0 THEN
             part := decode(replace(regexp_replace(encode(part, 'hex'), '(..)', '\1 ', 'g'), '00 ', 'efbfbd '), 'hex');
         END IF;
@@ -291,7 +296,8 @@ BEGIN
     PERFORM pg_notify('semq_done', '');
 END $$;
 
--- semq_send of v0016, with a limit of the headers, which the node reads into its memory.
+-- semq_send of v0016, with a limit of the headers, which the node reads into its memory. Documents in pieces wait until the
+-- year 9000.
 CREATE OR REPLACE FUNCTION semq_send(
     target text, payload bytea, app_key text DEFAULT '', save_fwd int DEFAULT 3, ack2 int DEFAULT 1, order_key text DEFAULT '',
     token text DEFAULT NULL, content_type text DEFAULT '', headers jsonb DEFAULT '{}', encrypt boolean DEFAULT false,
@@ -338,12 +344,12 @@ BEGIN
     IF fault IS NULL AND jsonb_typeof(attributes -> '@NotBefore') = 'number' THEN
         begins := to_timestamp(least((attributes ->> '@NotBefore')::numeric, 253402300799999) / 1000.0);
         fault := CASE
-            WHEN (attributes ->> '@NotBefore')::numeric NOT BETWEEN 0 AND 253402300799999
-                THEN 'SEMQ-1102 headers: @NotBefore is in milliseconds since 1970, up to the year 9999'
+            WHEN (attributes ->> '@NotBefore')::numeric NOT BETWEEN 0 AND 221845391999999
+                THEN 'SEMQ-1102 headers: @NotBefore is in milliseconds since 1970, before the year 9000'
             WHEN semq_send.expires_at <= begins THEN 'SEMQ-1104 expires_at: the document would expire before @NotBefore'
         END;
     ELSIF fault IS NULL AND coalesce(jsonb_typeof(attributes -> '@NotBefore'), 'null') <> 'null' THEN
-        fault := 'SEMQ-1102 headers: @NotBefore is in milliseconds since 1970, up to the year 9999';
+        fault := 'SEMQ-1102 headers: @NotBefore is in milliseconds since 1970, before the year 9000';
     END IF;
     IF fault IS NOT NULL THEN
         RAISE EXCEPTION '%', fault USING ERRCODE = 'invalid_parameter_value';

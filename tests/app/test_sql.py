@@ -22,7 +22,7 @@ from semq.app import AppKey, Client, Document, RefusedByNode, done, park, receiv
 from semq.umx_t.attributes import ARGUMENTS, ATTRIBUTES, Attribute
 from semq.umx_t.errors import BadAppKey
 from semq.umx_t.headers import USER_HEADERS_MAX
-from semq.umx_t.pieces import PIECE_BYTES
+from semq.umx_t.pieces import AFTER_PIECES_MS, PIECE_BYTES
 from tests.app.network import Network
 from tests.depth import deeper
 from tests.local_node.pieces.test_transfer import (
@@ -201,6 +201,7 @@ async def test_attributes_travel_and_are_read_with_the_document(engine: Engine, 
         ({"priority": 300}, "SEMQ-1102"),
         ({"content_type": "x" * 256}, "SEMQ-1102"),
         ({"headers": {"note": "x" * 4 * USER_HEADERS_MAX}}, "SEMQ-1105"),
+        ({"headers": {"@NotBefore": AFTER_PIECES_MS}}, "SEMQ-1102"),
         ({"expires_at": datetime(2020, 1, 1, tzinfo=UTC)}, "SEMQ-1206"),
     ],
 )

@@ -4,6 +4,7 @@ from decimal import Decimal
 from typing import Any
 
 import msgspec
+import psycopg
 import pytest
 from hypothesis import given
 
@@ -59,3 +60,19 @@ def test_a_damaged_or_unknown_value_is_an_unreadable_body(code: int, data: bytes
     envelope = envelope_with({"price": msgspec.msgpack.Ext(code, data)}, {})
     with pytest.raises(BodyUnreadable):
         decode_envelope(Stored(msgspec.msgpack.encode(envelope), b""))
+
+
+def test_sql_shows_decimals_as_texts_and_timestamps_as_numbers(database: str) -> None:
+    prices = [Decimal(number) for number in ("5", "-1", "1.25", "1234.567", "12.50", "-2147483.648", "0E-7")]
+    headers = {"prices": prices, "x-death": [{"time": Timestamp(1_700_000_000)}], "highest": Timestamp(2**64 - 1)}
+    packed = encode_envelope(envelope_with(headers, {"@New": Decimal("0.1")}))
+    with psycopg.connect(database) as connection:
+        found = connection.execute("SELECT place, value FROM semq_unpack(%s)", (packed,)).fetchone()
+    place, envelope = found or (0, {})
+    assert place == len(packed)
+    assert envelope["unknown"] == {"@New": "0.1"}
+    assert envelope["attributes"]["user_headers"] == {
+        "prices": ["5", "-1", "1.25", "1234.567", "12.50", "-2147483.648", "0E-7"],
+        "x-death": [{"time": 1_700_000_000}],
+        "highest": 2**64 - 1,
+    }

@@ -14,6 +14,7 @@ from semq.umx_t.address import parse_address
 from semq.umx_t.agreement import Terms
 from semq.umx_t.envelope import Attributes
 from semq.umx_t.locator import Pos
+from semq.umx_t.pieces import AFTER_PIECES_MS
 from semq.umx_t.status import SaveFwd
 from tests.flows.trio import Trio
 
@@ -79,7 +80,7 @@ def test_a_document_is_sent_at_its_time_and_its_first_name_leads_to_it() -> None
     assert tables.renamed == {str(first.lk0): first.lk0.object_id}
     assert tables.taken == {first.lk0.object_id: delivery.envelope.lk0}
     (line,) = [line for line in tables.ledger if line.event is Event.ACCEPTED]
-    assert line.detail == f"scheduled as {first.lk0}"
+    assert line.detail == f"SaveFwd=3 Ack2=1, scheduled as {first.lk0}"
     trio.later(60)
     assert trio.is_clean()
 
@@ -158,6 +159,14 @@ def test_contradictory_attributes_are_refused_at_once(attributes: dict[str, Any]
     trio.send(b"x", trio.at(5), **attributes)
     assert codes(trio.a.refused) == [code]
     assert not trio.scheduled
+
+
+def test_times_at_which_documents_in_pieces_wait_are_refused() -> None:
+    trio = ScheduledTrio()
+    for at in (AFTER_PIECES_MS - 1, AFTER_PIECES_MS, AFTER_PIECES_MS + 1):
+        trio.send(b"x", at)
+    assert codes(trio.a.refused) == ["SEMQ-1102", "SEMQ-1102"]
+    assert trio.scheduled == [AFTER_PIECES_MS - 1]
 
 
 def test_the_rate_limit_counts_scheduled_documents_at_their_time() -> None:
