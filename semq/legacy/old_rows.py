@@ -42,7 +42,7 @@ class Reason(StrEnum):
     BAD_ATTRIBUTE = "one of its attributes has a value that is not allowed"
     BAD_APP_KEY = "its AppKey is not allowed"
     NO_PAYLOAD = "it has no payload"
-    BAD_PAYLOAD = "its payload is not in the encoding of the mapping"
+    BAD_PAYLOAD = "its payload is neither bytes nor a text in the encoding of the mapping"
     SEALED = "its payload is under a session key of the older SEMQ: let the application send it again"
     NO_MESSAGE = "it is not a message between two users"
 
@@ -106,8 +106,10 @@ def read_payload(value: Any, encoding: str) -> bytes:
     """Return the bytes of a payload; ``encoding``: for a payload that is a text. Raises OldRowRefused."""
     if value is None:
         raise OldRowRefused(Reason.NO_PAYLOAD)
-    if not isinstance(value, str):
+    if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
+    if not isinstance(value, str):  # the original bytes of a number are not known
+        raise OldRowRefused(Reason.BAD_PAYLOAD, f"{type(value).__name__} {value}")
     try:
         if encoding == "base64":
             return b64decode(value, validate=True)

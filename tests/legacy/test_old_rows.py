@@ -1,6 +1,8 @@
 """Rows of an older SEMQ: the task of each row, or the reason why it is refused."""
 
 from contextlib import suppress
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -111,7 +113,16 @@ def test_payloads_are_bytes_or_texts(value: Any, encoding: str, body: bytes) -> 
     assert read_payload(value, encoding) == body
 
 
-@pytest.mark.parametrize(("value", "encoding"), [(None, "utf-8"), ("x", "base64"), ("x", "hex"), ("\udc80", "utf-8")])
+@pytest.mark.parametrize(
+    ("value", "encoding"),
+    [
+        (None, "utf-8"),
+        ("x", "base64"),
+        ("x", "hex"),
+        ("\udc80", "utf-8"),
+        *((value, "utf-8") for value in (12345, 3.5, True, [1, 2], {"a": 1}, Decimal(7), date(2026, 1, 1))),
+    ],
+)
 def test_a_payload_that_cannot_be_read_is_refused(value: Any, encoding: str) -> None:
     with pytest.raises(OldRowRefused):
         read_payload(value, encoding)
