@@ -73,10 +73,13 @@ class TooLate(BadInput):
 
 
 class AlreadySent(BadInput):
-    """Only a message that has not been sent can be held or released; this one has been sent."""
+    """The message has been sent: it cannot be held or released, nor, with @SaveFwd=1 or 2, cancelled or sent again."""
 
     code = "SEMQ-1226"
-    remedy = "`semq msg cancel NAME --why TEXT` keeps it from being delivered, if it has not arrived yet."
+    remedy = (
+        "`semq msg cancel NAME --why TEXT` keeps one with @SaveFwd=3 from being delivered, if it has not arrived "
+        "yet; `semq msg trace NAME` shows where it is."
+    )
 
 
 class NotEnded(BadInput):
