@@ -115,9 +115,7 @@ class SqlSubmissions:
     def _begin_read(self) -> None:
         self._must_read_again = False
         engine = self._reading_engine = self._engine()
-        engine.core.post(
-            self._read_rows(engine, tuple(sorted(self._targets_put_off))), failed=lambda error: self._read_failed()
-        )
+        engine.core.post(self._read_rows(engine, tuple(sorted(self._targets_put_off))), failed=self._read_failed)
 
     @work
     def _read_rows(self, engine: LocalEngine, targets_left_out: tuple[str, ...]) -> Steps:
@@ -148,8 +146,9 @@ class SqlSubmissions:
         if self._must_read_again and not new:
             self._begin_read()
 
-    def _read_failed(self) -> None:
+    def _read_failed(self, error: Exception) -> None:
         self._reading_engine = None
+        log.error("submissions_not_read", error=str(error))
 
     def _settle(self, row: Submitted, result: SubmissionResult) -> None:
         """Note the result of a row; after the last row of a read, read again."""

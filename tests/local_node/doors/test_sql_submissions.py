@@ -5,10 +5,14 @@ from typing import Any
 
 import psycopg
 import pytest
+from structlog.testing import capture_logs
 
 from local_node.doors.refused_submissions import requeue_or_remove
 from local_node.doors.sql_submissions import BATCH, SqlSubmissions
+from semq.store.postgres.errors import DecisionFailed
 from semq.store.rows import Event, Submitted
+from semq.store.unit import Unit
+from semq.store.work import Work
 from semq.umx_t.agreement import Terms
 from semq.umx_t.records import Presence
 from tests.flows.trio import SETTINGS, Trio
@@ -338,6 +342,24 @@ async def test_rows_above_the_size_limit_delay_no_others(inprocess: InProcess, m
     reads = submit_and_poll_once(a, monkeypatch, [*[b"x" * 9 * 2**20] * 2, b"small"])
     await until(lambda: reasons_of_rows(a) == ["SEMQ-1203"] * 2)
     await until(lambda: len(reads) == 2)  # the payloads of the large rows are not read and do not count
+
+
+def test_a_read_that_fails_is_logged_and_repeated_by_the_next_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    trio = Trio()
+    write_rows(trio, "56001")
+    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
+
+    def fail(work: Work, unit: Unit) -> None:
+        raise DecisionFailed
+
+    with monkeypatch.context() as patch, capture_logs() as lines:
+        patch.setattr(Work, "decide", fail)
+        submissions.poll()
+        trio.settle()
+    assert [line["event"] for line in lines] == ["submissions_not_read"]
+    submissions.poll()
+    trio.settle()
+    assert trio.b.app.payloads == [b"x"]
 
 
 HOSTILE = {
