@@ -16,6 +16,7 @@ from spark_reconcile.extracts.events import NOTES, mask
 from spark_reconcile.judgement.facts import (
     BEST_EFFORT,
     BY_DIRECT_LINK,
+    CONFIRMED,
     HAS_LK1,
     LK0_PATTERN,
     NAMES,
@@ -193,7 +194,7 @@ def _scope(window: Window) -> Column:
     return F.expr(
         f"CASE WHEN born_at IS NULL AND carried = 0 AND (sender | hub | receiver) & {~NOTES} = 0 THEN 'none' "
         f"WHEN {near} THEN 'near' WHEN born_at >= {window.end} THEN 'later' WHEN born_at >= {window.start} THEN 'date' "
-        f"WHEN carried > 0 THEN 'carried' ELSE 'earlier' END"
+        f"WHEN carried > 0 THEN 'carried' ELSE {_earlier(window)} END"
     )
 
 
@@ -202,8 +203,14 @@ def _scope_by_clocks(window: Window) -> Column:
     at = "coalesce(begun_at + coalesce(sender_skew, 0), born_at)"
     return F.expr(
         f"CASE WHEN scope <> 'near' THEN scope WHEN {at} >= {window.end} THEN 'later' "
-        f"WHEN {at} >= {window.start} THEN 'date' ELSE 'earlier' END"
+        f"WHEN {at} >= {window.start} THEN 'date' ELSE {_earlier(window)} END"
     )
+
+
+def _earlier(window: Window) -> str:
+    """Return SQL for the scope of an earlier message that no run left open: carried if it was received again now."""
+    again = f"record_low <> record_high AND received_last_at BETWEEN {window.start} AND {window.end - 1}"
+    return f"if({again}, 'carried', 'earlier')"
 
 
 def _situation_columns(context: JudgementContext) -> dict[str, Column]:
@@ -211,16 +218,13 @@ def _situation_columns(context: JudgementContext) -> dict[str, Column]:
     # run lacked a needed ledger; or its period begins after the time at which it should have a line and, for a carried
     # message, after the last date whose run had all needed ledgers. The hub's ledger also counts as missing for the
     # receivers in ``unserved``.
-    since = {"sender": "sender_since", "hub": str(context.hub_since), "receiver": "receiver_since"}
-    begins_later = {
-        side: f"(carried = {NEVER_COMPLETE} OR greatest({_DUE_AT[side]}, nullif(carried, 0)) < {begin})"
-        for side, begin in since.items()
-    }
-    sender_missing = f"sender_mark IS NULL OR {begins_later['sender']}"
+    absent = _absent(context)
     unserved = ", ".join(f"'{node}'" for node in sorted(context.unserved))
-    hub_missing = begins_later["hub"] if context.hub_complete else "true"
+    never = f"carried = {NEVER_COMPLETE}"
+    sender_missing = f"{never} OR {absent['sender']}"
+    hub_missing = f"{never} OR {absent['hub']}"
     hub_missing += f" OR coalesce(receiver_node IN ({unserved}), false)" if unserved else ""
-    receiver_missing = f"target IS NOT NULL AND (receiver_mark IS NULL OR {begins_later['receiver']})"
+    receiver_missing = f"target IS NOT NULL AND ({never} OR {absent['receiver']})"
     conditions = _remarks(context)
     remarks = (f"if(coalesce({conditions[remark]}, false), {bit(REMARKS, remark)}, 0)" for remark in REMARKS)
     return {
@@ -228,6 +232,17 @@ def _situation_columns(context: JudgementContext) -> dict[str, Column]:
         "hub_says": F.expr(_words("hub", HUB_WORDS, HUBS, _direct(context), hub_missing)),
         "receiver_says": F.expr(_words("receiver", RECEIVER_WORDS, RECEIVERS, _mixed(), receiver_missing)),
         "remarks": F.expr(" | ".join(remarks)),
+    }
+
+
+def _absent(context: JudgementContext) -> dict[str, str]:
+    """Return by side the SQL condition that its ledger was not delivered, or begins after a line would be due."""
+    begin = {"sender": "sender_since", "hub": str(context.hub_since), "receiver": "receiver_since"}
+    later = {side: f"greatest({_DUE_AT[side]}, nullif(carried, 0)) < {since}" for side, since in begin.items()}
+    return {
+        "sender": f"(sender_mark IS NULL OR {later['sender']})",
+        "hub": f"({later['hub']})" if context.hub_complete else "true",
+        "receiver": f"(receiver_mark IS NULL OR {later['receiver']})",
     }
 
 
@@ -273,9 +288,10 @@ def _direct(context: JudgementContext) -> str:
     """Return the SQL condition that the hub has no part in a message.
 
     The message stays within one node, goes to or from the hub itself, or has no line of the hub and (if there is a hub)
-    used a direct link.
+    used a direct link only: a hub that has confirmed the message to its sender has a part in it.
     """
-    by_link = f"hub = 0 AND traits & {BY_DIRECT_LINK} <> 0" if context.has_hub else "hub = 0"
+    only_link = f"hub = 0 AND traits & {BY_DIRECT_LINK} <> 0 AND (sender & {CONFIRMED}) = 0"
+    by_link = only_link if context.has_hub else "hub = 0"
     return f"{by_link} OR {_NOT_RELAYED}"
 
 
@@ -302,6 +318,7 @@ def _remarks(context: JudgementContext) -> dict[str, str]:
         "kept": f"stored_copies & ~released_copies <> 0 AND NOT ({_direct(context)})",
         "ahead": f"begun_at > sender_mark - {MARGIN_MS}",
         "no_hub": "false" if context.has_hub else "true",
+        **{f"{side}_away": f"carried > 0 AND reported = 0 AND {absent}" for side, absent in _absent(context).items()},
     }
 
 

@@ -42,7 +42,7 @@ _S, _H, _R = int(Side.SENDER), int(Side.HUB), int(Side.RECEIVER)
 _ACCEPTED = mask(Event.ACCEPTED)
 _DECIDED = mask(Event.FORWARDED, Event.STORED, Event.DROPPED, Event.REFUSED)
 # events of the hub, which the sender notes, too
-_CONFIRMED = mask(Event.FORWARDED, Event.STORED)
+CONFIRMED = mask(Event.FORWARDED, Event.STORED)
 
 
 class Fact(NamedTuple):
@@ -65,7 +65,7 @@ _COPY = " | ".join(
 _FIRST_AT = "if(coalesce(att, 0) <= 1, at, NULL)"  # time of a line of the first attempt
 _DIGEST = (
     f"if(digest <> '' AND (side = {_S} AND bit & {mask(Event.ACCEPTED)} <> 0 "
-    f"OR side = {_H} AND bit & {_CONFIRMED} <> 0 "
+    f"OR side = {_H} AND bit & {CONFIRMED} <> 0 "
     f"OR side = {_R} AND bit & {mask(Event.RECEIVED)} <> 0), xxhash64(digest), NULL)"
 )
 _TARGET = f"if(target <> '' AND bit & {NOTES} = 0 AND bit <> 0, xxhash64(substring_index(target, '/', 1)), NULL)"
@@ -80,6 +80,12 @@ _OF_DOCUMENT = (
 )
 # Part n of this LK0, counted from 1.
 _DOCUMENT_PART = "substring_index(substring_index(substring_index(reason, '/', 1), '.', {0}), '.', -1)".format
+# Only the sender decides the class of its messages.
+_CLASS = (
+    f"if(side = {_S} AND bit & {_ACCEPTED} <> 0, if(save_fwd IN (1, 2), {BEST_EFFORT}, 0) "
+    f"| if(save_fwd IN (2, 3), {PROMISED}, 0) | if(NOT ack2, {NO_ACK2}, 0), 0)"
+)
+_RECEIVING = f"if(side = {_R} AND bit <> 0 AND bit & {NOTES} = 0, xxhash64(node), NULL)"
 _PIECE = f"endswith(target, '/{PIECES_USER}') AND bit & {NOTES} = 0"
 
 FACTS = (
@@ -91,8 +97,7 @@ FACTS = (
     Fact(
         "traits",
         "bit_or",
-        f"if(save_fwd IN (1, 2), {BEST_EFFORT}, 0) | if(save_fwd IN (2, 3), {PROMISED}, 0) "
-        f"| if(NOT ack2, {NO_ACK2}, 0) | if(side = {_R} AND bit & {RECORDS} <> 0 AND lk1 <> '', {HAS_LK1}, 0) "
+        f"{_CLASS} | if(side = {_R} AND bit & {RECORDS} <> 0 AND lk1 <> '', {HAS_LK1}, 0) "
         f"| if({_PIECE}, {PIECE}, 0) | if({_BY_DIRECT_LINK}, {BY_DIRECT_LINK}, 0)",
     ),
     # stored and released copies of the hub; a line RELEASED without an LK1 is about all copies
@@ -111,12 +116,13 @@ FACTS = (
     Fact("accepted_at", "min", _when(_S, _ACCEPTED, "at")),
     Fact("refused_at", "min", _when(_S, mask(Event.REFUSED), _FIRST_AT)),
     Fact("sent_at", "min", _when(_S, mask(Event.SENT), _FIRST_AT)),
-    Fact("heard_at", "min", _when(_S, _CONFIRMED, "at")),
+    Fact("heard_at", "min", _when(_S, CONFIRMED, "at")),
     Fact("ended_at", "min", _when(_S, ENDINGS, "at")),
     Fact("taken_at", "min", _when(_H, _DECIDED, "at")),
     Fact("hub_sent_at", "min", _when(_H, mask(Event.SENT), "at")),
     Fact("released_at", "min", _when(_H, mask(Event.RELEASED), "at")),
     Fact("recorded_at", "min", _when(_R, RECORDS, "at")),
+    Fact("received_last_at", "max", _when(_R, mask(Event.RECEIVED), "at")),
     Fact("bad_at", "min", "if(outside OR bit = 0, at, NULL)"),
     # lowest and highest value: different if there are several
     Fact("record_low", "min", _when(_R, mask(Event.RECEIVED), _RECORD)),
@@ -125,8 +131,8 @@ FACTS = (
     Fact("digest_high", "max", _DIGEST),
     Fact("target_low", "min", _TARGET),
     Fact("target_high", "max", _TARGET),
-    Fact("node_low", "min", _when(_R, RECORDS, "xxhash64(node)")),
-    Fact("node_high", "max", _when(_R, RECORDS, "xxhash64(node)")),
+    Fact("node_low", "min", _RECEIVING),
+    Fact("node_high", "max", _RECEIVING),
     # highest attempt of the sender
     Fact("att", "max", f"if(side = {_S}, greatest(att, 0), NULL)"),
     # of the document in pieces to which the message belongs

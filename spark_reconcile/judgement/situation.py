@@ -77,7 +77,7 @@ REMARKS = (
     "locator",  # its source locator cannot be read
     "mismatch",  # it was seen with different bytes
     "twice",  # the receiver recorded it twice
-    "astray",  # a node that is not its target recorded it
+    "astray",  # a node that is not its target has lines about it for the receiver's side
     "two_targets",  # lines name different targets
     "young",  # its last step was shortly before the end of the evidence
     "best_effort",  # class 1 or 2
@@ -87,6 +87,11 @@ REMARKS = (
     "kept",  # stored; the hub's ledger does not show that the copy was released
     "ahead",  # it begins after, or just before, the end of the sender's evidence
     "no_hub",  # the institutions have no hub
+    # Carried, never reported, and the ledger may have further lines: it is absent, or begins later than the evidence of
+    # the last complete run ended.
+    "sender_away",
+    "hub_away",
+    "receiver_away",
 )
 
 

@@ -111,6 +111,7 @@ turned_away              REFUSED              refused                none|direct
 refused_by_hub           REFUSED              rejected               refused              nothing         .
 refused_untold           REFUSED              accepted|sent          refused              nothing         untold
 refusal_on_its_way       IN_FLIGHT            open                   refused              nothing         young
+sender_source_missing    SOURCE_MISSING       open                   refused              nothing         sender_away
 refusal_not_returned     ACK_NOT_RETURNED     open                   refused              nothing         .
 dropped_at_sender        DROPPED_BY_POLICY    dropped                .                    nothing         !promised
 dropped_at_hub           DROPPED_BY_POLICY    accepted|sent|unknown  dropped              nothing         !promised
@@ -147,11 +148,20 @@ gave_up                  LOST_BEST_EFFORT     unknown                .          
 unknown_for_ever         NOT_DELIVERED        unknown                .                    none            .
 parked_by_application    PARKED               .                      .                    parked          .
 parked_at_hub            PARKED               .                      parked               none            .
+refused_by_receiver_untold  REFUSED           open                   passed               rejected  untold,!owes,!kept
 all_agree                MATCHED              delivered              passed               received        !owes,!kept
 all_agree_untold         MATCHED              open                   passed               received  untold,!owes,!kept
 target_offline           WAITING_OFFLINE      open                   stored               none            .
 marker_waits             WAITING_OFFLINE      open                   returned             none            .
 on_its_way               IN_FLIGHT            .                      .                    .               young
+
+sender_source_missing    SOURCE_MISSING       open                   passed               received   sender_away,!untold
+sender_source_missing    SOURCE_MISSING       open                   passed               rejected|void  sender_away
+sender_source_missing    SOURCE_MISSING       open                   returning            none            sender_away
+hub_source_missing       SOURCE_MISSING       .                      stored|sent|parked|returning  recorded  hub_away
+hub_source_missing       SOURCE_MISSING       delivered              passed               received        kept,hub_away
+receiver_source_missing  SOURCE_MISSING       delivered              passed               received   receiver_away,!kept
+receiver_source_missing  SOURCE_MISSING       open                   passed         received  untold,receiver_away,!kept
 
 hub_keeps_a_copy         ACK_NOT_RETURNED     delivered              passed               received        kept
 hub_keeps_a_copy         ACK_NOT_RETURNED     open                   passed               received        untold,kept
@@ -161,6 +171,8 @@ hub_has_no_trace         STATE_CONTRADICTION  .                      none       
 hub_uninformed           ACK_NOT_RETURNED     delivered              stored|sent|parked|returning  received  .
 return_not_noted         ACK_NOT_RETURNED     open                   returning            none            .
 sender_uninformed        ACK_NOT_RETURNED     open                   .                    recorded        .
+cancelled_unsent         MATCHED              cancelled              none|direct          none            best_effort
+ended_unsent             REFUSED              rejected               none|direct          none            best_effort
 settled_without_record   STATE_CONTRADICTION  settled                .                    none            .
 released_without_record  STATE_CONTRADICTION  .                      released             none            .
 lost_on_its_way          LOST_BEST_EFFORT     moved                  none|forwarded|direct  none          best_effort
@@ -186,7 +198,7 @@ FINDINGS = {
     "not_at_sender": ("No line of the sender, though its ledger was delivered.", "", ""),
     "other_bytes": ("The digests differ, or a node reported the mismatch itself.", "", ""),
     "recorded_twice": ("Two records of the same source locator.", "", ""),
-    "recorded_elsewhere": ("A node that is not its target recorded it.", "", ""),
+    "recorded_elsewhere": ("A node that is not its target recorded it, or wrote about it as its receiver.", "", ""),
     "two_targets": ("Its lines name different targets.", "", ""),
     "two_outcomes": ("The sender reported two final outcomes.", "", ""),
     "two_records": ("The receiver made two records of different kinds.", "", ""),

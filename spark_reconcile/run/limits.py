@@ -39,9 +39,10 @@ def breaches(counts: Iterable[VerdictCount], limits: Mapping[str, Limit]) -> lis
 
 
 def _breaches(count: VerdictCount, limit: Limit) -> Iterable[Breach]:
+    # A date may have no messages while those of earlier dates are found.
     measured = (
         ("max_count", count.messages, limit.max_count),
-        ("max_rate", count.messages / count.of if count.of else 0.0, limit.max_rate),
+        ("max_rate", count.messages / (count.of or count.messages or 1), limit.max_rate),
         ("max_age_s", count.age_s, limit.max_age_s),
     )
     for what, value, accepted in measured:

@@ -90,10 +90,16 @@ def _scope(lines: list[OracleLine], world: OracleWorld) -> str:
     if born is None:
         born = first([x for x in lines if not _readable(x) or x.seq in world.outside])
     if born is None:
-        return "earlier" if any(_moves(lines, side) for side in (S, H, R)) else "none"
+        return _earlier(lines, world) if any(_moves(lines, side) for side in (S, H, R)) else "none"
     if born < world.start:
-        return "earlier"
+        return _earlier(lines, world)
     return "date" if born < world.end else "later"
+
+
+def _earlier(lines: list[OracleLine], world: OracleWorld) -> str:
+    """Return the scope of an earlier message that no run left open: carried if it was recorded again on the date."""
+    received = {(x.node, x.seq): x.at for x in _of(lines, R, E.RECEIVED)}
+    return "carried" if len(received) > 1 and world.start <= max(received.values()) < world.end else "earlier"
 
 
 def _verdict(lines: list[OracleLine], world: OracleWorld) -> str:
@@ -105,19 +111,21 @@ def _verdict(lines: list[OracleLine], world: OracleWorld) -> str:
     if len(targets) > 1:
         return "STATE_CONTRADICTION"
     records = _of(lines, R, E.RECEIVED, E.REJECTED, E.CANCELLED)
-    recorders = {x.node for x in records}
-    receiver_node = next(iter(targets or recorders), "")
+    receivers = {x.node for x in _moves(lines, R)}
+    receiver_node = next(iter(targets or receivers), "")
     direct = sender_node == receiver_node or sender_node.startswith("2.") or receiver_node.startswith("2.")
     transfers = [*_of(lines, S, E.SENT), *records]
-    by_direct_link = not world.has_hub or any(x.reason == DIRECTLY for x in transfers)
+    only_direct = any(x.reason == DIRECTLY for x in transfers) and not _of(lines, S, E.FORWARDED, E.STORED)
+    by_direct_link = not world.has_hub or only_direct
     direct = direct or (not _of(lines, H) and by_direct_link)
 
     sender_events = {E(x.event) for x in _moves(lines, S)}
     hub = {E(x.event) for x in _moves(lines, H)}
     receiver_events = {E(x.event) for x in _moves(lines, R)}
-    classes = {x.save_fwd for x in lines if x.save_fwd}
+    accepted = _of(lines, S, E.ACCEPTED)
+    classes = {x.save_fwd for x in accepted if x.save_fwd}
     best_effort, promised = bool(classes & {1, 2}), bool(classes & {2, 3})
-    receipt = not (best_effort and any(x.ack2 is False for x in lines))
+    receipt = not (best_effort and any(x.ack2 is False for x in accepted))
 
     outcomes = sender_events & {E.DELIVERED, E.REJECTED, E.CANCELLED, E.LOST, E.UNKNOWN, E.DROPPED}
     operator_acted = bool(_of(lines, S, E.OPERATOR))
@@ -166,7 +174,7 @@ def _verdict(lines: list[OracleLine], world: OracleWorld) -> str:
         return "DUPLICATE_DELIVERED"
     kinds = {E(x.event) for x in records}
     if (
-        (recorders and targets and recorders != targets)
+        (receivers and len(receivers | targets) > 1)
         or outcomes_contradict
         or len(kinds) > 1
         or (receiver_events and not kinds)
@@ -250,8 +258,9 @@ def _recorded(
     released = {x.lk1 for x in _of(lines, H, E.RELEASED)}
     stored = {x.lk1 for x in _of(lines, H, E.STORED)} - {""}
     hub_keeps_copy = not direct and bool(released) and "" not in released and not stored <= released
-    if sender_waits_no_more and hub_done and answered and not hub_keeps_copy:
-        return "MATCHED"
+    untold_refusal = kind is E.REJECTED and not receipt
+    if (sender_waits_no_more or untold_refusal) and hub_done and answered and not hub_keeps_copy:
+        return "REFUSED" if untold_refusal else "MATCHED"
     if young:
         return "IN_FLIGHT"
     if sender_waits_no_more and hub_done and hub_keeps_copy:
@@ -307,6 +316,8 @@ def _not_recorded(
         return "WAITING_OFFLINE"
     if young:
         return "IN_FLIGHT"
+    if best_effort and not hub and outcome in (E.CANCELLED, E.REJECTED):
+        return "MATCHED" if outcome is E.CANCELLED else "REFUSED"
     if outcome is not None or released or hub_refused:
         return "STATE_CONTRADICTION"
     left_sender = bool(sender_events & {E.SENT, E.FORWARDED, E.STORED})

@@ -32,6 +32,10 @@ COURSES = [
     "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:REJECTED@40 S:FORWARDED@46 S:REJECTED@90 R:SENDER_ACKED@120",
     "S:ACCEPTED@0 S:SENT@3 S:VOIDED@9 H:FORWARDED@24 R:CANCELLED@40 S:CANCELLED@90 R:SENDER_ACKED@120",
     "S:REFUSED@0",
+    "S:ACCEPTED@0 S:VOIDED@9 S:CANCELLED@10",
+    "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:REJECTED@40 S:FORWARDED@46",
+    "S:ACCEPTED@0 S:SENT@3d S:SENT@9000 S:STORED@9020c",
+    "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:RECEIVED@40 S:DELIVERED@90 R:SENDER_ACKED@120 R:RECEIVED@50000000",
     "S:ACCEPTED@0 S:SENT@3d R:RECEIVED@10d S:DELIVERED@20 R:SENDER_ACKED@30",
     "S:ACCEPTED@0 S:SENT@3d S:SENT@9000 H:STORED@9020c H:SENT@9030 R:RECEIVED@9040 H:RELEASED@9050 S:DELIVERED@9060",
     "S:ACCEPTED@0",
@@ -65,8 +69,8 @@ def invent(dice: Random) -> tuple[str, list[dict[str, Any]]]:
          "att": int(event == Event.SENT), "lk1": dice.choice(["1.1.7"] * 9 + ["1.2.8", ""]) if "c" in marks else "",
          "reason": DIRECTLY if "d" in marks else "",
          "digest": "y" if differs and side == Side.RECEIVER else "x",
-         "save_fwd": save_fwd if event == Event.ACCEPTED and side == Side.SENDER else None,
-         "ack2": dice.choice([True, False, None]) if event == Event.ACCEPTED and side == Side.SENDER else None,
+         "save_fwd": save_fwd if event == Event.ACCEPTED or dice.random() < 0.05 else None,
+         "ack2": dice.choice([True, False, None]) if event == Event.ACCEPTED or dice.random() < 0.05 else None,
          "outside": dice.random() < 0.01}
         for side, event, after, marks in steps
     ]  # fmt: skip

@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from semq.engine.uplink import DIRECTLY
 from semq.store.rows import Event, Side
 from spark_reconcile.judgement.facts import gather, read_lines
 from tests.spark_reconcile.date_verdicts import judge
@@ -53,6 +54,21 @@ def second_copy(*events: Event, lk1: str = "2.1.99") -> Callable[[Lines], None]:
     return add
 
 
+def written_by_another(side: Side, event: Event, **fields: object) -> Callable[[Lines], None]:
+    """Return a change that adds a line of an institution that has no part in the message."""
+
+    def add(lines: Lines) -> None:
+        other = {"node": "1.c", "side": int(side), "event": int(event), "seq": 80_000, "digest": "", **fields}
+        lines.append({**lines[0], "save_fwd": None, "ack2": None, **other})
+
+    return add
+
+
+def directly(lines: Lines) -> None:
+    next(line for line in lines if line["event"] == Event.SENT)["reason"] = DIRECTLY
+
+
+PARKED = f"{FORWARD_COURSE} R:PARKED@500"
 LOST = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 S:FORWARDED@46"
 EXPIRED = "S:ACCEPTED@0 S:VOIDED@9 S:SENT@10 H:FORWARDED@24 R:CANCELLED@40 S:REJECTED@90 R:SENDER_ACKED@120"
 # Verdict (empty: the message is not of the date), course, change of its lines. The lines of FORWARD_COURSE are:
@@ -98,6 +114,38 @@ CASES: dict[str, tuple[str, str, Callable[[Lines], None]]] = {
         "MATCHED",
         f"{FORWARD_COURSE} R:PARKED@500 R:OPERATOR@600 R:GIVEN@601 R:DONE@700",
         nothing,
+    ),
+    "class 2, cancelled before it was sent": ("MATCHED", "S:ACCEPTED@0 S:CANCELLED@4", change(0, save_fwd=2)),
+    "class 1, expired before it was sent": ("REFUSED", "S:ACCEPTED@0 S:REJECTED@4", change(0, save_fwd=1)),
+    "class 3, cancelled, and the marker never arrived": (
+        "STATE_CONTRADICTION",
+        "S:ACCEPTED@0 S:VOIDED@3 S:CANCELLED@4",
+        nothing,
+    ),
+    "class 2 without a receipt, rejected by its receiver": (
+        "REFUSED",
+        "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 R:REJECTED@40",
+        change(0, save_fwd=2, ack2=False),
+    ),
+    "lost, and another institution states class 1": (
+        "NOT_DELIVERED",
+        LOST,
+        written_by_another(Side.SENDER, Event.VIOLATION, save_fwd=1, ack2=False),
+    ),
+    "lost, and another institution states class 1 for the receiver": (
+        "STATE_CONTRADICTION",
+        LOST,
+        written_by_another(Side.RECEIVER, Event.GIVEN, save_fwd=1, ack2=False),
+    ),
+    "parked, and another institution says that it is done": (
+        "STATE_CONTRADICTION",
+        PARKED,
+        written_by_another(Side.RECEIVER, Event.DONE),
+    ),
+    "sent directly, then stored, and the hub has no line": (
+        "MISSING_AT_HUB",
+        "S:ACCEPTED@0 S:SENT@3 S:SENT@900000 S:STORED@900100c",
+        directly,
     ),
     "no number": ("QUARANTINED", FORWARD_COURSE, change(5, seq=None)),
     "no time": ("QUARANTINED", FORWARD_COURSE, change(2, at=None)),

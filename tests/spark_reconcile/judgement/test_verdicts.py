@@ -30,6 +30,9 @@ REMARK_SETS = [
     frozenset({"untold", "best_effort", "owes"}),
     frozenset({"best_effort", "promised"}),
     frozenset({"untold", "best_effort", "kept"}),
+    frozenset({"kept", "hub_away"}),
+    frozenset({"owes", "receiver_away"}),
+    frozenset({"untold", "best_effort", "owes", "receiver_away"}),
 ]
 
 

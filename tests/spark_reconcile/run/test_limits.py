@@ -28,6 +28,12 @@ def test_a_rate_is_not_rounded_to_its_limit() -> None:
     assert breach.found > breach.accepted
 
 
+def test_exceptions_of_earlier_dates_exceed_a_rate_on_a_date_without_messages() -> None:
+    limits = {"A": Limit(max_rate=0.001)}
+    assert breaches([VerdictCount("", "A", 5, 0)], limits) == [Breach("", "A", "max_rate", 1.0, 0.001, 5, 0)]
+    assert breaches([VerdictCount("", "A", 0, 0, 50)], limits) == []
+
+
 def test_a_verdict_without_a_limit_causes_no_breach() -> None:
     assert breaches([VerdictCount("", "MATCHED", 10**9, 10**9)], {}) == []
 

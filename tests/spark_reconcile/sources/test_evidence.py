@@ -4,7 +4,7 @@ import io
 import json
 from collections import Counter
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from semq.clock import SystemClock
-from semq.store.rows import Side
+from semq.engine.uplink import DIRECTLY
+from semq.store.rows import Event, Side
 from spark_reconcile.progress import Progress
 from spark_reconcile.run.job import RunRequest, RunResult, run
 from spark_reconcile.sources.evidence import Evidence, collect_evidence
@@ -97,6 +98,47 @@ def test_over_two_nights_only_lost_and_forged_messages_are_exceptions(office: Of
         ("MISSING_AT_HUB", 1),
         ("UNKNOWN_ORIGIN", 1),
     }
+
+
+def test_a_document_that_is_recorded_again_on_the_next_date_is_found_once(office: Office, spark: SparkSession) -> None:
+    message = office.write(OfficeMessage(1, at=23 * HOUR), FORWARD_COURSE)
+    office.extract()
+    _, found = reconcile(office, spark, DAY)
+    assert found == {message.lk0: ("date", "MATCHED")}
+    office.add("1.b", message, Side.RECEIVER, Event.RECEIVED, 2 * HOUR)
+    for number in range(2):
+        office.write(OfficeMessage(2 + number, at=(number + 1) * LATE + HOUR), FORWARD_COURSE)
+    office.extract(NEXT)
+    second, found = reconcile(office, spark, NEXT)
+    assert found[message.lk0] == ("carried", "DUPLICATE_DELIVERED")
+    assert [(breach["verdict"], breach["found"]) for breach in second.breaches] == [("DUPLICATE_DELIVERED", 1)]
+    office.extract(NEXT + timedelta(days=1))
+    third, found = reconcile(office, spark, NEXT + timedelta(days=1))
+    assert (message.lk0 in found, third.outcome) == (False, "met")
+
+
+def test_a_message_whose_last_line_is_in_an_absent_extract_is_no_exception(office: Office, spark: SparkSession) -> None:
+    # 1.a notes the end of both after midnight.
+    sent = office.write(OfficeMessage(1, "1.a", "1.b", LATE - 30), FORWARD_COURSE)
+    received = office.write(OfficeMessage(2, "1.b", "1.a", LATE - 100), FORWARD_COURSE)
+    refused = office.write(
+        OfficeMessage(3, "1.a", "1.b", LATE - 30), "S:ACCEPTED@0 S:SENT@3 H:REFUSED@24 S:REJECTED@46"
+    )
+    known = office.write(OfficeMessage(4, "1.a", "1.b", 9 * HOUR), FORWARD_COURSE.replace("S:DELIVERED@90 ", ""))
+    messages = (sent, received, refused, known)
+    office.write(OfficeMessage(5, at=LATE + HOUR), FORWARD_COURSE)
+
+    def verdicts(day: date, only: list[str] | None = None) -> tuple[list[str], list[str]]:
+        office.advance(1)
+        office.extract(day, only)
+        run, judged = judge(office.settings, day, office.clock, spark)
+        found = {row["lk0"]: row["verdict"] for row in pq.read_table(run.verdicts.path).to_pylist()}
+        return [found[message.lk0] for message in messages], missing_ledgers(judged, office.settings)
+
+    assert verdicts(DAY) == (["IN_FLIGHT"] * 3 + ["ACK_NOT_RETURNED"], [])
+    assert verdicts(NEXT, ["1.b", HUB]) == (["SOURCE_MISSING"] * 3 + ["ACK_NOT_RETURNED"], ["1.a.1.1"])
+    office.extract(NEXT, ["1.a"])
+    assert verdicts(NEXT + timedelta(days=1)) == (["MATCHED", "MATCHED", "REFUSED", "ACK_NOT_RETURNED"], [])
 
 
 # ---------------------------------------------------------------- the evidence of each node
@@ -197,10 +239,13 @@ def test_a_store_of_the_hub_without_extracts_causes_no_exceptions(office: Office
     lines = [line for number in range(3) for line in office.lines_of(OfficeMessage(number), FORWARD_COURSE)]
     lines += through_second_store(office, [OfficeMessage(10 + number) for number in range(4)], FORWARD_COURSE)
     lines += through_second_store(office, [OfficeMessage(20 + number) for number in range(2)], STORE_COURSE)
+    # This one was first sent directly.
+    stored = through_second_store(office, [OfficeMessage(30)], "S:ACCEPTED@0 S:SENT@3 S:SENT@900000 S:STORED@900100c")
+    lines += [{**line, "reason": DIRECTLY} if line["seq"] == stored[1]["seq"] else line for line in stored]
     office.deliver(lines)
     office.advance(1)
     run, judged = judge(office.settings, DAY, office.clock, spark)
-    assert Counter(pq.read_table(run.verdicts.path)["verdict"].to_pylist()) == {"MATCHED": 3, "SOURCE_MISSING": 6}
+    assert Counter(pq.read_table(run.verdicts.path)["verdict"].to_pylist()) == {"MATCHED": 3, "SOURCE_MISSING": 7}
     assert missing_ledgers(judged, office.settings) == [f"{HUB}.2.1"]
 
 
