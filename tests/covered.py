@@ -144,7 +144,6 @@ semq.store.views.messages              local_node/test_node.py
 semq.store.views.submissions           store/views/test_names.py
 spark_reconcile.extracts.events        spark_reconcile/extracts/test_schema.py
 spark_reconcile.run.diff               spark_reconcile/run/test_job.py
-spark_reconcile.extracts.ledger        spark_reconcile/extracts/test_extract.py
 spark_reconcile.node                   spark_reconcile/extracts/test_extraction.py
 spark_reconcile.sources.parts          spark_reconcile/sources/test_footer.py
 spark_reconcile.spark.processes        spark_reconcile/spark/test_session.py

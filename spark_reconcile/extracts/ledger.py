@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.csv as pv
 from psycopg import sql
 
+from semq.engine.sender.accepted_lines import ACK2_PATTERN, SAVE_FWD_PATTERN
 from semq.engine.uplink import DIRECTLY
 from semq.store.rows import Event
 from spark_reconcile.days import Window
@@ -38,8 +39,8 @@ SELECT = (
     ("digest", "encode(digest, 'hex')"),
     ("size", "size"),
     ("reason", "coalesce(substring(detail FROM {code}), CASE WHEN event = {accepted} THEN {document} END)"),
-    ("save_fwd", "CASE WHEN event = {accepted} THEN substring(detail FROM 'SaveFwd=([123])') END"),
-    ("ack2", "CASE WHEN event = {accepted} THEN substring(detail FROM 'Ack2=([01])') END"),
+    ("save_fwd", "CASE WHEN event = {accepted} THEN substring(detail FROM {save_fwd}) END"),
+    ("ack2", "CASE WHEN event = {accepted} THEN substring(detail FROM {ack2}) END"),
 )
 # A large document is sent as pieces and a manifest. In the ACCEPTED line of each of them, the detail contains the name
 # of the document, and for a piece also the piece's number.
@@ -90,6 +91,8 @@ def _statement(window: Window, disclosure: Disclosure) -> sql.Composed:
         "disclosed": sql.SQL("CASE WHEN {} THEN ").format(sql.Literal(disclosure.type_in_clear)),
         "document": sql.SQL("substring(detail FROM {})").format(sql.Literal(_DOCUMENT_PATTERN)),
         "accepted": sql.Literal(int(Event.ACCEPTED)),
+        "save_fwd": sql.Literal(SAVE_FWD_PATTERN),
+        "ack2": sql.Literal(ACK2_PATTERN),
     }
     return sql.SQL(
         "COPY (SELECT {} FROM semq_ledger WHERE at >= to_timestamp({}) AND at < to_timestamp({})) "

@@ -235,7 +235,7 @@ def _judge_own_ledger(
             (Side.SENDER, [int(event) for event in ENDS]),
         ).fetchall()
     numbers: dict[tuple[int, str], list[str]] = {}
-    sealed_again = {lk0 for lk0, *_, detail in accepted if detail.startswith("the document of ")}
+    sealed_again = {lk0 for lk0, *_, detail in accepted if "the document of " in detail}
     for lk0, app_key, target, _ in accepted:
         numbers.setdefault((int(app_key), target), []).append(lk0)
     ends: dict[str, list[tuple[Event, str]]] = {}

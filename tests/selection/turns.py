@@ -165,6 +165,7 @@ TABLE = """
   18 spark_reconcile/extracts/test_extraction.py
    5 spark_reconcile/extracts/test_signatures.py
   90 spark_reconcile/judgement/test_assessment.py
+   + spark_reconcile/extracts/test_ledger.py
    + spark_reconcile/judgement/test_facts.py
    5 spark_reconcile/judgement/test_verdicts.py::test_every_situation_has_a_verdict_and_every_row_of_the_grid_is_reached
   13 spark_reconcile/repair/test_acts.py::test_a_node_inquires_about_open_messages_and_skips_resolved_messages

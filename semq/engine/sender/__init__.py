@@ -3,6 +3,7 @@
 | module          | subject                                                                |
 |-----------------|------------------------------------------------------------------------|
 | submission      | S1: documents become rows of tb_0031                                   |
+| accepted_lines  | the detail of the ledger line about a new row                          |
 | groups          | documents to a group: a message for each member                        |
 | scheduling      | documents that wait for their time (@NotBefore)                        |
 | positions       | positions in a stream                                                  |

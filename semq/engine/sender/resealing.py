@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from semq.engine.core import Core
 from semq.engine.ports import Secrecy
+from semq.engine.sender.accepted_lines import accepted_detail
 from semq.engine.sender.notices import REFUSALS
 from semq.engine.sender.outbound import OutboundRows
 from semq.engine.sender.positions import next_position, take_position
@@ -142,7 +143,7 @@ class Resealing:
         unit.ledger += (
             LedgerLine(
                 at, Side.SENDER, Event.ACCEPTED, str(lk0), str(row.target), 0, "", row.app_key, row.digest,
-                row.size, f"the document of {old.lk0}, {how}" + (f", {document_detail(pieces)}" if pieces else ""),
+                row.size, accepted_detail(row, (f"the document of {old.lk0}", how, pieces and document_detail(pieces))),
             ),
             self._core.line(Side.SENDER, Event.OPERATOR, old, f"continues as {lk0}", at),
         )  # fmt: skip

@@ -20,6 +20,7 @@ from semq.engine.latency import Stage
 from semq.engine.partners import Partners
 from semq.engine.ports import Accepted, Seal, Secrecy, Submission
 from semq.engine.secrecy.binding import session_name
+from semq.engine.sender.accepted_lines import accepted_detail
 from semq.engine.sender.groups import GroupExpansion, is_group, messages
 from semq.engine.sender.lanes import Lane
 from semq.engine.sender.outbound import OutboundRows
@@ -276,13 +277,12 @@ def _needs(inc: int, submissions: Sequence[Submission]) -> Needs:
     return needs
 
 
-def _detail(submission: Submission, envelope: Envelope) -> str:
+def _detail(row: Outbound, submission: Submission, envelope: Envelope) -> str:
     sealed = f"sealed {session_name(envelope)}" if submission.seal is not None else ""
     scheduled = f"scheduled as {submission.scheduled_as}" if submission.scheduled_as else ""
     pieces = submission.attributes.pieces
     described = _in_pieces(submission) if scheduled else pieces and document_detail(pieces)
-    parts = (sealed, scheduled, described, submission.group and str(submission.group))
-    return ", ".join(filter(None, parts))
+    return accepted_detail(row, (sealed, scheduled, described, str(submission.group or "")))
 
 
 def _in_pieces(submission: Submission) -> str:
@@ -350,7 +350,7 @@ class _UnitAcceptance:
         self._unit.ledger.append(
             LedgerLine(
                 self._at, Side.SENDER, Event.ACCEPTED, envelope.ident, str(row.target), 0, "", row.app_key, row.digest,
-                row.size, _detail(submission, envelope),
+                row.size, _detail(row, submission, envelope),
             )
         )  # fmt: skip
         if goes_now:

@@ -54,7 +54,7 @@ def test_one_submission_becomes_a_message_for_each_member_except_the_sender() ->
     tables = trio.a.store.tables
     assert [row.object_id - accepted.lk0.object_id for row in tables.outbound.values()] == [1, 2, 3]
     lines = [line for line in tables.ledger if line.event is Event.ACCEPTED]
-    assert lines[0].detail == f"member 1 of 3 of {accepted.lk0} to 3.retailers/desk"
+    assert lines[0].detail == f"SaveFwd=3 Ack2=1, member 1 of 3 of {accepted.lk0} to 3.retailers/desk"
     assert len({(line.lk0, line.target) for line in lines}) == 3
 
 
@@ -259,7 +259,7 @@ def test_a_document_to_all_users_of_an_institution_has_a_receipt_for_each() -> N
     delivered = [event for event in trio.a.reported.events if event.kind == "delivered"]
     assert sorted(str(event.target) for event in delivered) == USERS
     details = [line.detail for line in trio.a.store.tables.ledger if line.event is Event.ACCEPTED]
-    assert details == [f"member {n} of 2 of {accepted.lk0} to 4.56001" for n in (1, 2)]
+    assert details == [f"SaveFwd=3 Ack2=1, member {n} of 2 of {accepted.lk0} to 4.56001" for n in (1, 2)]
 
 
 def test_a_document_to_all_users_of_the_own_institution_is_delivered_to_each() -> None:

@@ -196,6 +196,9 @@ def test_an_unreadable_document_is_sealed_again_for_the_new_key(world: SealedWor
     world.later(30)
     assert not world.a.store.tables.outbound
     assert world.b.lines(Event.REJECTED) == 2
+    details = [line.detail for line in world.a.store.tables.ledger if line.event is Event.ACCEPTED]
+    assert len(details) == 4
+    assert all(detail.startswith("SaveFwd=3 Ack2=1, ") for detail in details)
 
 
 def test_a_refused_document_is_sealed_again_after_a_crash_when_the_directory_has_another_key(
