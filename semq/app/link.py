@@ -51,8 +51,8 @@ def read_url(url: str) -> DialConfig:
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError as error:
-        raise BadUrl(fault=str(error)) from None
+    except ValueError:  # its text would show a part of a password that contains / or letters outside ASCII
+        raise BadUrl("The address of the node has no valid host and port; write special characters as %XX.") from None
     if parts.scheme not in PORTS or not parts.hostname:
         raise BadUrl(scheme=parts.scheme, host=parts.hostname or "")
     return DialConfig(

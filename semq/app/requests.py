@@ -12,8 +12,9 @@ from itertools import count
 from typing import Any
 
 from semq.amqp.content import ContentHeader, Properties
-from semq.amqp.errors import AmqpError, ChannelException, LocalMisuse
+from semq.amqp.errors import AmqpError, ChannelException, LocalMisuse, SyntaxFault
 from semq.amqp.events import Delivered
+from semq.amqp.spec import BASIC
 from semq.app.errors import BodyNotKept, NoAnswer, NodeUnreachable, RefusedByNode, node_error
 from semq.app.file_body import BlockBody
 from semq.app.link import NodeConnection
@@ -31,10 +32,11 @@ class _RequestChannel:
 
     def __init__(self, channel: ClientChannel, queue: str) -> None:
         self.channel = channel
-        self.was_shared = False  #: several requests were pending when the channel ended
+        self.was_shared = False  #: several requests had no answer when the channel ended
         self._queue = queue
         self._numbers = count(1)
         self._waiting: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self._abandoned: set[str] = set()  #: requests without an answer whose callers were cancelled
         channel.on_closed = self._on_closed
 
     @classmethod
@@ -66,13 +68,19 @@ class _RequestChannel:
                     await self.channel.publish_blocks(exchange, routing_key, request, body.blocks())
             except LocalMisuse as error:  # the channel is ready: the request is at fault, and a repeat would fail, too
                 raise _refused(error) from error
-            return await answer
+            try:
+                return await answer
+            except asyncio.CancelledError:
+                self._abandoned.add(number)
+                raise
         finally:
             del self._waiting[number]
 
     def _on_answers(self, batch: list[Delivered]) -> None:
         for delivered in batch:
-            waiting = self._waiting.get(delivered.header.correlation_id or "")
+            number = delivered.header.correlation_id or ""
+            self._abandoned.discard(number)
+            waiting = self._waiting.get(number)
             if waiting is None or waiting.done():
                 continue
             if isinstance(delivered.body, UnkeptBody):
@@ -81,7 +89,7 @@ class _RequestChannel:
                 waiting.set_result(json.loads(bytes(delivered.body)))
 
     def _on_closed(self, error: AmqpError | LinkLost | None) -> None:
-        self.was_shared = len(self._waiting) > 1
+        self.was_shared = len(self._waiting) + len(self._abandoned) > 1
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(error or LinkLost("the channel was closed"))
@@ -131,8 +139,9 @@ class Requests:
         BodyNotKept.
         """
         until = self._link.deadline(timeout_s)
-        header = ContentHeader.build(len(body), properties)
+        header = _header(len(body), properties)
         has_own_channel = len(body) > SHARED_MAX
+        is_suspect = False  # whether this message may have ended a connection
         while True:
             await self._link.connection(until)
             requests: _RequestChannel | None = None
@@ -153,10 +162,12 @@ class Requests:
                     ) from error
                 has_own_channel = True  # another request on this channel may have caused the exception
             except (LinkLost, AmqpError) as error:
-                if not repeat:
+                is_about_message = isinstance(error, AmqpError) and error.class_id == BASIC
+                if not repeat or (is_about_message and is_suspect):
                     raise NodeUnreachable(
-                        "The connection was lost before the answer.", address=self._link.address
+                        "The connection was lost before the answer.", address=self._link.address, cause=str(error)
                     ) from error
+                is_suspect |= is_about_message  # once more, because another request may have been at fault
                 await asyncio.sleep(RETRY_PAUSE_S)
 
     @asynccontextmanager
@@ -175,6 +186,17 @@ class Requests:
             yield requests
 
 
+def _header(body_size: int, properties: Properties) -> ContentHeader:
+    """Return the header of a request. Raises RefusedByNode if AMQP cannot carry the properties, or a node not decode
+    them."""
+    try:
+        header = ContentHeader.build(body_size, properties)
+        _ = header.headers  # decoded here as at the node, which would close the connection of all requests
+    except (LocalMisuse, SyntaxFault) as error:
+        raise _refused(error) from error
+    return header
+
+
 def _result(answer: dict[str, Any]) -> Any:
     if not answer.get("ok"):
         raise node_error(answer.get("error", {}), answer.get("result"))
@@ -182,7 +204,7 @@ def _result(answer: dict[str, Any]) -> Any:
 
 
 def _refused(error: AmqpError) -> RefusedByNode:
-    """Convert a channel exception or a LocalMisuse to a refusal, with the SEMQ code at the beginning of its text, if
+    """Convert a channel exception or a local error to a refusal, with the SEMQ code at the beginning of its text, if
     any."""
     code, _, text = error.text.removeprefix(f"{error.name} - ").partition(" ")
     if code.startswith("SEMQ-"):

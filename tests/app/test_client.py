@@ -1,14 +1,17 @@
 """Documents sent from one institution to another with the client."""
 
 import asyncio
+import json
 from hashlib import sha256
 from pathlib import Path
+from typing import cast
 from uuid import uuid4
 
 import pytest
 
-from semq.amqp.content import Properties
-from semq.amqp.errors import LocalMisuse
+from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.errors import LocalMisuse, NotFound, SyntaxFault
+from semq.amqp.events import Delivered
 from semq.app import (
     AppKey,
     BodyNotKept,
@@ -21,6 +24,8 @@ from semq.app import (
     Sent,
 )
 from semq.app.file_body import FileBody
+from semq.app.requests import _RequestChannel
+from semq.transport.client_channel import ClientChannel
 from tests.app.full_disk import full_disk, spooling
 from tests.app.network import ABSENT, DOCUMENT_MAX, STRANGER, Network
 from tests.test_trace_context import PARENT
@@ -219,6 +224,58 @@ async def test_a_document_that_no_frame_can_hold_is_refused_and_the_next_one_is_
         await sender.send(target, body, headers=headers)
     assert caught.value.code == LocalMisuse.code
     assert (await sender.send("56001", b"next")).lk0
+
+
+@pytest.mark.parametrize("headers", [{"n": json.loads("[" * 64 + "]" * 64)}, {"n": 1 << 70}], ids=["depth", "number"])
+async def test_a_document_that_no_node_can_decode_is_refused_on_a_connection_that_stays_open(
+    sender: Client, headers: dict[str, object]
+) -> None:
+    link = await sender._link.connection(sender._link.deadline(PATIENCE_S))
+    with pytest.raises(RefusedByNode):
+        await sender.send("56001", b"x", headers=headers)
+    assert link.is_open
+    assert (await sender.send("56001", b"x", headers={"n": json.loads("[" * 63 + "]" * 63)})).lk0
+
+
+async def test_a_message_that_ends_two_connections_is_not_sent_again(
+    sender: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts: list[object] = []
+
+    async def ask(*arguments: object) -> None:
+        attempts.append(arguments)
+        raise SyntaxFault("a table is nested too deeply", 60, 40)
+
+    monkeypatch.setattr(_RequestChannel, "ask", ask)
+    with pytest.raises(NodeUnreachable, match="nested too deeply"):
+        await sender.send("56001", b"x")
+    assert len(attempts) == 2
+
+
+class OwnChannel:
+    """A channel without a connection."""
+
+    async def wait_ready(self) -> None:
+        """The channel is ready."""
+
+    def publish(self, *_: object) -> None:
+        """Drop a message."""
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+async def test_a_request_that_nobody_awaits_any_more_may_have_closed_the_channel(is_answered: bool) -> None:
+    channel = _RequestChannel(cast(ClientChannel, OwnChannel()), "answers")
+    header = ContentHeader.build(0, Properties())
+    abandoned, innocent = [asyncio.create_task(channel.ask("", "", header, b"")) for _ in range(2)]
+    await until(lambda: len(channel._waiting) == 2)
+    abandoned.cancel()
+    await asyncio.wait((abandoned,))
+    if is_answered:
+        channel._on_answers([Delivered(1, "", 1, False, "", "", header.amended(correlation_id="1"), b"{}")])
+    channel._on_closed(NotFound("no exchange"))
+    with pytest.raises(NotFound):
+        await innocent
+    assert channel.was_shared is not is_answered
 
 
 async def test_a_request_that_must_not_repeat_is_not_sent_again_after_another_request_was_refused(

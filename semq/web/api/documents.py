@@ -9,10 +9,11 @@ from typing import Any
 from starlette.responses import Response
 
 from semq.access_rights import AccessRole
-from semq.amqp.errors import AmqpError
-from semq.app import Client
+from semq.amqp.errors import LocalMisuse, SyntaxFault
+from semq.app import Client, RefusedByNode
 from semq.app.values import Sent
 from semq.errors import BadInput, SemqError
+from semq.foreign_text import shortened
 from semq.trace_context import trace_context
 from semq.transport.spool import SpooledBody
 from semq.web.api import attributes
@@ -68,10 +69,12 @@ async def _submit(call: Call, target: str, body: bytes | SpooledBody, arguments:
 async def _send(client: Client, target: str, body: bytes | SpooledBody, arguments: dict[str, Any]) -> Sent:
     try:
         return await client.send(target, body, timeout_s=SUBMIT_S, **arguments)
-    except AmqpError:
-        raise
     except (TypeError, ValueError, OverflowError) as error:  # AMQP has no type for the value of a header
         raise BadRequest("A header cannot be carried over AMQP.", fault=str(error)) from error
+    except RefusedByNode as error:
+        if isinstance(error.__cause__, LocalMisuse | SyntaxFault):  # nothing was sent
+            raise BadRequest("A header cannot be carried over AMQP.", fault=shortened(error.text, 200)) from error
+        raise
 
 
 def _note(call: Call, facts: dict[str, Any], outcome: str, detail: str = "") -> None:

@@ -1,5 +1,6 @@
 """Documents over HTTP: submissions (also as JSON, scheduled), repeats, refusals, rights, state, trace, body, search."""
 
+import json
 import time
 from base64 import b64encode
 from hashlib import sha256
@@ -138,6 +139,14 @@ async def test_a_scheduled_document_is_accepted_shown_and_cancelled(site: Site, 
     assert (await program.get(path)).json()["outcome"] == "CANCELLED"
 
 
+@pytest.mark.parametrize("header", [1 << 70, json.loads("[" * 64 + "]" * 64)], ids=["number", "depth"])
+async def test_a_header_that_amqp_cannot_carry_is_refused(site: Site, header: object) -> None:
+    program = await site.program("submit")
+    document = {"target": "56001", "body_base64": "", "headers": {"n": header}}
+    refused = await program.post("/documents", json=document, headers={"Content-Type": DOCUMENT_JSON})
+    assert (refused.status_code, refused.json()["code"]) == (400, "SEMQ-1404")
+
+
 @pytest.mark.parametrize("moment", ["tomorrow", "-1", str(2**63)])
 async def test_an_invalid_time_is_refused(site: Site, moment: str) -> None:
     program = await site.program("submit")
@@ -160,6 +169,7 @@ async def test_an_invalid_time_is_refused(site: Site, moment: str) -> None:
         ("?target=56001", {"SEMQ-App-Key": b"\xff"}, 400, "SEMQ-1404"),
         ("?target=56001", {"Content-Type": DOCUMENT_JSON}, 400, "SEMQ-1404"),
         ("?target=56001%00", {}, 400, "SEMQ-2102"),
+        ("?target=56001", {"Content-Type": (128 * "é").encode()}, 400, "SEMQ-1404"),
     ],
 )
 async def test_a_wrong_submission_is_refused_with_a_code(
