@@ -17,7 +17,7 @@ from spark_reconcile.tables import read_batches, read_rows, rows_of
 
 Row = dict[str, Any]
 
-UNSERVED_MIN = 20  # a node with at least this many records should occur in a ledger of the hub
+UNSERVED_MIN = 20  # a node with at least this many records of relayed messages should occur in a ledger of the hub
 STORY_LINES = 40  # largest number of ledger lines that the page shows of a message
 # Columns of ``cells``, and how they are added up.
 SUMS = (
@@ -38,7 +38,7 @@ class Survey(NamedTuple):
     lines: list[Row]
     #: stores of the hub, such as 1.1, in which two or more nodes name copies; lines for the hub's side do not count
     stores: set[str]
-    unserved: set[str]  #: nodes that have many records although no line of the hub mentions them
+    unserved: set[str]  #: nodes with many records of relayed messages that no line of the hub mentions
 
 
 def survey(table: Place, hubs: Collection[str]) -> Survey:
@@ -59,7 +59,7 @@ def survey(table: Place, hubs: Collection[str]) -> Survey:
             lines[key] = found + count, outside + row["outside"]
             if side == Side.HUB and event is not None and event not in NOTE_EVENTS:
                 hub_targets.add(target)
-            if side == Side.RECEIVER and event == Event.RECEIVED:
+            if side == Side.RECEIVER and event == Event.RECEIVED and row["relayed"]:
                 records[node] = records.get(node, 0) + count
     receivers = {node for node, count in records.items() if count >= UNSERVED_MIN} - set(hubs)
     # Lines of the hub without a target may be about any node.

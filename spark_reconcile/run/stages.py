@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.window import Window as Over
 
+from semq.engine.uplink import DIRECTLY
 from semq.store.rows import Event, Side
 from spark_reconcile.days import Calendar, Window
 from spark_reconcile.extracts.events import NOTES, mask
@@ -34,16 +35,19 @@ _WORST = (
     ("total", "true"),
 )
 _LK1 = r"^[0-9]{1,9}[.][0-9]{1,9}[.][0-9]{1,19}\z"
+_NOT_BY_HUB = f"reason = '{DIRECTLY}' OR startswith(lk0, concat(node, '.')) OR startswith(lk0, '2.')"
 _NOTES = ", ".join(str(int(event)) for event in Event if mask(event) & NOTES)
 
 
 def survey(lines: DataFrame, window: Window, place: Place) -> None:
-    """Write the numbers of lines by ledger, side, event, target node, store of the copy, and date (this or another)."""
+    """Write the numbers of lines by ledger, side, event, target node, store of the copy, date (this or another), and
+    ``relayed`` (false for a record of a message without a part of the hub)."""
     on_date = F.expr(f"at >= {window.start} AND at < {window.end}").alias("on_date")
     # The store of the hub with a copy, according to another node. The cheap tests come first.
     names_copy = f"lk1 <> '' AND side <> {int(Side.HUB)} AND event NOT IN ({_NOTES}) AND lk1 RLIKE r'{_LK1}'"
     copies_in = F.expr(f"if({names_copy}, substring_index(lk1, '.', 2), '')").alias("copies_in")
-    counted = lines.groupBy("node", "store", "side", "event", "target", copies_in, on_date).agg(
+    relayed = F.expr(f"NOT coalesce(event = {int(Event.RECEIVED)} AND ({_NOT_BY_HUB}), false)").alias("relayed")
+    counted = lines.groupBy("node", "store", "side", "event", "target", copies_in, on_date, relayed).agg(
         F.count("*").alias("lines"), F.expr("count_if(outside)").alias("outside")
     )
     # The user is removed from the target here, not earlier, because there are fewer rows than lines.

@@ -29,7 +29,7 @@ def table(folder: Path, rows: list[dict[str, Any]]) -> Place:
 def counted(node: str, side: Side, event: Event | None, target: str | None, lines: int, **fields: Any) -> Any:
     return {
         "node": node, "store": "1.1", "side": int(side), "event": None if event is None else int(event),
-        "target": target, "copies_in": "", "on_date": True, "lines": lines, "outside": 0, **fields,
+        "target": target, "copies_in": "", "on_date": True, "lines": lines, "outside": 0, "relayed": True, **fields,
     }  # fmt: skip
 
 
@@ -76,6 +76,7 @@ def test_a_node_with_many_records_and_without_lines_of_the_hub_is_unserved(
         counted("1.x", Side.RECEIVER, Event.RECEIVED, "1.x", readings.UNSERVED_MIN - 1),
         counted("1.y", Side.RECEIVER, Event.RECEIVED, "1.y", 5),
         counted("1.y", Side.RECEIVER, Event.RECEIVED, "1.y", readings.UNSERVED_MIN - 5, store="2.1"),
+        counted("1.x", Side.RECEIVER, Event.RECEIVED, "1.x", 100, relayed=False),
         counted(HUB, Side.RECEIVER, Event.RECEIVED, HUB, 100),
         *(counted(HUB, Side.HUB, event, target, 1) for event, target in of_hub),
     ]

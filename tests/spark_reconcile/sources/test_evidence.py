@@ -4,7 +4,7 @@ import io
 import json
 from collections import Counter
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,16 @@ from pyspark.sql import SparkSession
 from semq.clock import SystemClock
 from semq.engine.uplink import DIRECTLY
 from semq.store.rows import Event, Side
+from spark_reconcile import commands
+from spark_reconcile.extracts.manifest import canonical
 from spark_reconcile.progress import Progress
+from spark_reconcile.run import runs
 from spark_reconcile.run.job import RunRequest, RunResult, run
-from spark_reconcile.sources.evidence import Evidence, collect_evidence
+from spark_reconcile.run.readings import UNSERVED_MIN
+from spark_reconcile.run.runs import Run
+from spark_reconcile.sources import gaps
+from spark_reconcile.sources.evidence import Evidence, carried_run, collect_evidence
+from spark_reconcile.storage import Place
 from tests.spark_reconcile.date_verdicts import judge, missing_ledgers
 from tests.spark_reconcile.office import DAY, FORWARD_COURSE, HOUR, HUB, MIDNIGHT, STORE_COURSE, Office, OfficeMessage
 
@@ -226,6 +233,102 @@ def test_messages_of_other_dates_are_counted_and_latencies_are_right_despite_wro
     assert all(abs(latencies[lk0] - 40) <= 50 for lk0 in timed)  # each was recorded after 40 ms
 
 
+# ---------------------------------------------------------------- earlier runs, and extracts made too early
+
+
+def publish(office: Office, day: date, hours: int = 36, carried_from: str = "") -> Run:
+    """Publish a run without messages, which began ``hours`` after the beginning of its date."""
+    reports = Place.at(office.settings.reports)
+    office.clock.now = datetime.combine(day, time(), UTC) + timedelta(hours=hours)
+    published = runs.begin(reports, day, office.clock, "ab" * 32)
+    published.verdicts.make()
+    (published.place / runs.SUMMARY).write(canonical({"fingerprint": published.name}))
+    runs.finish(published, {"carried_from": carried_from})
+    runs.point_to(reports, published)
+    return published
+
+
+def missing_runs(office: Office, day: date) -> list[tuple[str, str]]:
+    evidence = collect_evidence(office.settings, day, allow_partial=True)
+    absent = [(source.source, source.note) for source in evidence.sources if source.state == "NOT_RUN"]
+    assert evidence.is_partial or not absent
+    assert set(gaps.missing(evidence.sources, [])) >= {name for name, _ in absent}
+    return absent
+
+
+def test_missing_runs_of_earlier_dates_are_reported(office: Office) -> None:
+    days = [DAY + timedelta(days=step) for step in range(5)]
+    assert missing_runs(office, DAY) == []
+    first = publish(office, DAY)
+    assert missing_runs(office, days[1]) == []
+    assert carried_run(office.settings, days[1]) == carried_run(office.settings, days[2]) == first
+    repair = "Repair: semq reconcile backfill --from 2026-11-21 --to 2026-11-23"
+    assert missing_runs(office, days[3]) == [("the run of 2026-11-21", repair)]
+    assert carried_run(office.settings, days[3]) is None
+    for day in days[1:3]:
+        publish(office, day)
+    assert missing_runs(office, days[3]) == []
+    assert missing_runs(office, DAY) == []
+
+
+def test_open_messages_are_judged_after_missing_runs_were_made(office: Office, spark: SparkSession) -> None:
+    days = [DAY + timedelta(days=step) for step in range(4)]
+    for number in range(4):
+        office.write(OfficeMessage(number, at=number * LATE + 9 * HOUR), FORWARD_COURSE)
+    lost = office.write(OfficeMessage(9, at=LATE - 5 * MINUTE), "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 S:FORWARDED@46")
+    office.advance(4)
+    for day in days:
+        office.extract(day)
+    _, found = reconcile(office, spark, days[0])
+    assert found[lost.lk0] == ("date", "IN_FLIGHT")
+    result, found = reconcile(office, spark, days[3])
+    assert (result.outcome, result.missing, lost.lk0 in found) == ("partial", ["the run of 2026-11-21"], False)
+    assert "semq reconcile backfill --from 2026-11-21 --to 2026-11-23" in Path(result.report).read_text()
+    _, found = reconcile(office, spark, days[1])
+    assert found[lost.lk0] == ("carried", "NOT_DELIVERED")
+    assert commands.is_up_to_date(office.settings, days[1])
+    reconcile(office, spark, days[2])
+    assert not commands.is_up_to_date(office.settings, days[3])
+
+
+def test_a_run_that_began_before_the_end_of_its_date_is_not_final(office: Office) -> None:
+    before = publish(office, BEFORE)
+    publish(office, DAY, hours=12)
+    assert carried_run(office.settings, NEXT) == before
+    repair = "Repair: semq reconcile backfill --from 2026-11-20 --to 2026-11-21"
+    assert missing_runs(office, NEXT) == [("the run of 2026-11-20", repair)]
+    final = publish(office, DAY, hours=24)
+    assert carried_run(office.settings, NEXT) == final
+    assert missing_runs(office, NEXT) == []
+
+
+def test_a_date_is_run_again_if_its_run_is_not_final_or_an_earlier_date_was_run_since(office: Office) -> None:
+    settings = office.settings
+    assert not commands.is_up_to_date(settings, DAY)
+    publish(office, DAY, hours=12)
+    assert not commands.is_up_to_date(settings, DAY)
+    first = publish(office, DAY)
+    assert commands.is_up_to_date(settings, DAY)
+    publish(office, NEXT)  # before the run of the date that it should carry
+    assert not commands.is_up_to_date(settings, NEXT)
+    publish(office, NEXT, carried_from=first.name)
+    assert commands.is_up_to_date(settings, NEXT)
+    publish(office, DAY, hours=60)
+    assert not commands.is_up_to_date(settings, NEXT)
+
+
+def test_an_extract_made_before_the_end_of_its_date_makes_a_later_run_partial(office: Office) -> None:
+    office.write(OfficeMessage(1), FORWARD_COURSE)
+    office.clock.now -= timedelta(days=1)
+    office.extract(only=["1.b"])
+    office.advance(1)
+    office.extract(only=["1.a", HUB])
+    late, early = (collect_evidence(office.settings, DAY, is_over=is_over) for is_over in (True, False))
+    assert (late.is_partial, late.early) == (True, ["1.b.1.1"])
+    assert (early.is_partial, early.early) == (False, [])
+    assert late.fingerprint != early.fingerprint
+
+
 # ---------------------------------------------------------------- a store of the hub without extracts
 
 
@@ -247,6 +350,22 @@ def test_a_store_of_the_hub_without_extracts_causes_no_exceptions(office: Office
     run, judged = judge(office.settings, DAY, office.clock, spark)
     assert Counter(pq.read_table(run.verdicts.path)["verdict"].to_pylist()) == {"MATCHED": 3, "SOURCE_MISSING": 7}
     assert missing_ledgers(judged, office.settings) == [f"{HUB}.2.1"]
+
+
+def test_a_node_with_direct_links_only_does_not_hide_what_the_hub_lost(office: Office, spark: SparkSession) -> None:
+    course = "S:ACCEPTED@0 S:SENT@3 R:RECEIVED@40 S:DELIVERED@90 R:SENDER_ACKED@120"
+    lines = office.lines_of(OfficeMessage(1), FORWARD_COURSE)
+    for number in range(UNSERVED_MIN):
+        direct = office.lines_of(OfficeMessage(100 + number, "1.a", "1.d"), course)
+        direct += office.lines_of(OfficeMessage(number, "1.d", "1.d"), course)
+        lines += [{**line, "reason": DIRECTLY} if line["lk0"].startswith("1.a.") else line for line in direct]
+    lost = OfficeMessage(1, "1.b", "1.d")
+    office.deliver([*lines, *office.lines_of(lost, "S:ACCEPTED@0 S:SENT@3 S:FORWARDED@50")])
+    run, judged = judge(office.settings, DAY, office.clock, spark)
+    found = {row["lk0"]: row["verdict"] for row in pq.read_table(run.verdicts.path).to_pylist()}
+    assert found.pop(lost.lk0) == "MISSING_AT_HUB"
+    assert set(found.values()) == {"MATCHED"}
+    assert missing_ledgers(judged, office.settings) == []
 
 
 def test_nodes_of_an_absent_hub_store_cause_no_exceptions_and_an_invented_copy_hides_no_exception(
