@@ -155,6 +155,8 @@ class Node(Generic[E]):
         self.users.replace(users)
         connected = server.connected_users()
         self.apply_settings(before)
+        if amqp.users != before.amqp.users and "http" in self.companions:
+            self.companions["http"].restart()  # it reads the users at its start
         return sorted({*server.apply_permissions(), *(connected - server.connected_users())})
 
     async def has_contents(self, vhost: str) -> bool:

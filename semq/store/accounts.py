@@ -3,7 +3,7 @@
 Functions on a connection; each change is a transaction of its own. Secrets arrive as hashes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -140,17 +140,20 @@ def add_session(connection: Connection, new: AccountSession, roles: Sequence[str
         connection.execute(_insert(web_session, new, roles=None if roles is None else list(roles)))
 
 
-def session(connection: Connection, hash_: bytes, now: datetime, idle_since: datetime) -> AccountSession | None:
+def session(
+    connection: Connection, hash_: bytes, now: datetime, idle_since: datetime, node_admins: Collection[str]
+) -> AccountSession | None:
     """Return a session with its own roles or, if it has none, with the present roles of its account.
 
     None: the session is unknown, has ended, or was not used after ``idle_since``; its account is disabled; or it has
-    neither roles nor an account.
+    neither roles nor an account with a password or the name of an administrator of the node.
     """
     row = connection.execute(
         select(web_session, func.coalesce(SESSION.roles, ACCOUNT.roles).label("effective"))
         .outerjoin(web_account, ACCOUNT.name == SESSION.account)
         .where(SESSION.hash == hash_, SESSION.ends_at > now, SESSION.seen_at > idle_since)
-        .where(or_(SESSION.roles.is_not(None), ACCOUNT.name.is_not(None)), ACCOUNT.disabled_at.is_(None))
+        .where(or_(SESSION.roles.is_not(None), ACCOUNT.password.is_not(None), ACCOUNT.name.in_(node_admins)))
+        .where(ACCOUNT.disabled_at.is_(None))
     ).one_or_none()
     if row is None:
         return None
@@ -167,6 +170,13 @@ def end_session(connection: Connection, hash_: bytes) -> None:
     """Delete a session."""
     with connection.begin():
         connection.execute(delete(web_session).where(SESSION.hash == hash_))
+
+
+def end_former_sessions(connection: Connection, node_admins: Collection[str]) -> None:
+    """Delete sessions of accounts whose password the node checks, unless they administer the node."""
+    with connection.begin():
+        former = select(ACCOUNT.name).where(ACCOUNT.password.is_(None), ACCOUNT.name.not_in(node_admins))
+        connection.execute(delete(web_session).where(SESSION.roles.is_(None), SESSION.account.in_(former)))
 
 
 def store_first_link(

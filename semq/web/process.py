@@ -50,6 +50,7 @@ async def serve(settings: Settings, url: str, wait_for_stop: AsyncAction) -> Non
         log.info("web_serves", url=server.url)
 
         async def announce() -> None:
+            await web.sessions.end_former()
             print_line(await announcement(web, server.url))
             await asyncio.Event().wait()  # the process ends when a job returns
 

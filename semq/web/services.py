@@ -12,6 +12,7 @@ from semq.config.settings import Settings
 from semq.config.web import OidcSection
 from semq.web import mounts
 from semq.web.access.limits import Attempts, Rates
+from semq.web.access.node_login import node_admins
 from semq.web.access.sessions import Sessions
 from semq.web.access.tokens import Tokens
 from semq.web.api.leases import Leases
@@ -55,7 +56,8 @@ class Web:
         self.database = Database(find_database)
         self.audit = Audit(self.database, clock)
         self.operations = Operations(table(settings.node.kind), self.client, self.audit)
-        self.sessions = Sessions(self.http, settings.address, self.database, clock, is_tls=self.is_tls)
+        admins = node_admins(settings)
+        self.sessions = Sessions(self.http, settings.address, admins, self.database, clock, is_tls=self.is_tls)
         self.tokens = Tokens(self.database, clock)
         self.memory = ByteBudget(self.http.memory_bytes)
         self.disk = ByteBudget(self.http.spool_bytes, SpoolFull)

@@ -40,12 +40,12 @@ def test_an_account_is_added_once(connection: Connection) -> None:
 def test_a_session_has_the_present_roles_of_its_account(connection: Connection) -> None:
     accounts.add_account(connection, ANN)
     accounts.add_session(connection, session_of("ann"), None)
-    session = accounts.session(connection, b"h", NOW, NOW - HOUR)
+    session = accounts.session(connection, b"h", NOW, NOW - HOUR, [])
     assert session is not None
     assert session.roles == ("admin",)
     connection.rollback()
     assert accounts.set_roles(connection, "ann", ["viewer"])
-    session = accounts.session(connection, b"h", NOW, NOW - HOUR)
+    session = accounts.session(connection, b"h", NOW, NOW - HOUR, [])
     assert session is not None
     assert session.roles == ("viewer",)
 
@@ -66,7 +66,7 @@ def test_a_session_ends_by_time_disabling_password_change_or_sign_out(connection
             assert accounts.set_password(connection, "ann", "scrypt$a$b", None)
         case _:
             accounts.end_session(connection, b"h")
-    assert accounts.session(connection, b"h", now, idle_since) is None
+    assert accounts.session(connection, b"h", now, idle_since, []) is None
 
 
 def test_a_new_password_keeps_the_session_that_set_it(connection: Connection) -> None:
@@ -74,17 +74,36 @@ def test_a_new_password_keeps_the_session_that_set_it(connection: Connection) ->
     for hash_ in (b"1", b"2"):
         accounts.add_session(connection, session_of("ann", hash_), None)
     assert accounts.set_password(connection, "ann", "scrypt$a$b", b"1")
-    assert accounts.session(connection, b"1", NOW, NOW - HOUR) is not None
-    assert accounts.session(connection, b"2", NOW, NOW - HOUR) is None
+    assert accounts.session(connection, b"1", NOW, NOW - HOUR, []) is not None
+    assert accounts.session(connection, b"2", NOW, NOW - HOUR, []) is None
 
 
 def test_a_session_without_an_account_needs_roles_of_its_own(connection: Connection) -> None:
     accounts.add_session(connection, session_of("first", b"1"), ["admin"])
     accounts.add_session(connection, session_of("nobody", b"2"), None)
-    session = accounts.session(connection, b"1", NOW, NOW - HOUR)
+    session = accounts.session(connection, b"1", NOW, NOW - HOUR, [])
     assert session is not None
     assert session.roles == ("admin",)
-    assert accounts.session(connection, b"2", NOW, NOW - HOUR) is None
+    assert accounts.session(connection, b"2", NOW, NOW - HOUR, []) is None
+
+
+def test_sessions_of_users_of_the_node_end_when_they_no_longer_administer_it(connection: Connection) -> None:
+    accounts.add_account(connection, replace(ANN, name="ops", password=None))
+    accounts.add_account(connection, ANN)
+    for name, hash_ in (("ops", b"1"), ("ann", b"2")):
+        accounts.add_session(connection, session_of(name, hash_), None)
+
+    def are_open(admins: list[str]) -> list[bool]:
+        is_open = [accounts.session(connection, hash_, NOW, NOW - HOUR, admins) is not None for hash_ in (b"1", b"2")]
+        connection.rollback()
+        return is_open
+
+    assert are_open(["ops"]) == [True, True]
+    assert are_open(["root"]) == [False, True]
+    accounts.end_former_sessions(connection, ["ops"])
+    assert are_open(["ops"]) == [True, True]
+    accounts.end_former_sessions(connection, ["root"])
+    assert are_open(["ops"]) == [False, True]  # also if the user is added again
 
 
 def test_a_link_is_used_once_and_replaced_by_the_next(connection: Connection) -> None:

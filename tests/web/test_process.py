@@ -1,6 +1,7 @@
 """The web process of a node: announced on the node's standard output, restarted, ended with the node."""
 
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -31,14 +32,19 @@ port = 0
 [nodes."10008"]
 password = "x"
 """
+USERS = """
+[amqp.users]
+root = "root root root"
+ops = "swordfish swordfish"
+"""
 PATIENCE_S = 120.0
 
 
 @contextmanager
-def hub(folder: Path) -> Iterator[tuple[PreparedProcess, list[str]]]:
+def hub(folder: Path, users: str = "") -> Iterator[tuple[PreparedProcess, list[str]]]:
     """Run a hub with [http]; yield it and the list of its lines of output."""
     config = folder / "hub.toml"
-    config.write_text(HUB)
+    config.write_text(HUB + users)
     copy_empty_database(folder / "hub")
     node = start_prepared("platform_node", "--config", str(config))
     output: list[str] = []
@@ -93,6 +99,28 @@ def test_a_node_with_http_serves_its_console_restarts_it_and_ends_it(tmp_path: P
 
         node.kill()  # its pipe to the web process ends
         until_sync(lambda: is_away(new_link), PATIENCE_S)
+
+
+def test_a_reload_that_changes_the_users_of_the_node_changes_their_rights_at_the_web_process(tmp_path: Path) -> None:
+    with hub(tmp_path, USERS) as (node, output), httpx.Client(timeout=60, verify=False) as browser:
+        origin = until_sync(lambda: console_addresses(output), PATIENCE_S)[0].partition("/first/")[0]
+        token = re.findall(r'name="csrf" value="([0-9a-f]+)"', browser.get(f"{origin}/sign-in").text)[-1]
+        fields = {"csrf": token, "name": "ops", "password": "swordfish swordfish"}
+        assert browser.post(f"{origin}/sign-in", data=fields).status_code == 303
+        assert browser.get(f"{origin}/users").status_code == 200
+        assert status_of(origin, "ops", "swordfish swordfish") == 200
+
+        (tmp_path / "hub.toml").write_text(HUB + USERS.replace('ops = "swordfish swordfish"', 'new = "new new new"'))
+        node.send_signal(signal.SIGHUP)
+        origin = until_sync(lambda: console_addresses(output)[1:], PATIENCE_S)[0].rstrip("/")
+        assert browser.get(f"{origin}/users").headers["location"].startswith("/sign-in")
+        assert status_of(origin, "ops", "swordfish swordfish") == 401
+        assert status_of(origin, "new", "new new new") == 200
+
+
+def status_of(origin: str, user: str, password: str) -> int:
+    """Return the status of a request to the API by a user of the node."""
+    return httpx.get(f"{origin}/api/v1/who", auth=(user, password), timeout=60).status_code
 
 
 async def test_a_link_to_a_web_process_that_does_not_run_is_refused_with_its_port_file(tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ class Companion:
         self._clock = clock
         self._process: Process | None = None
         self._running: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None  #: ends the program for ``restart``; it is not started again yet
         self.starts = 0
         self.exit_status: int | None = None  #: of the last ended run
         self.states = ReportedStates()  #: the reports of the running program
@@ -73,16 +74,26 @@ class Companion:
         if self._running is None:
             self._running = asyncio.get_running_loop().create_task(self._run())
 
+    def restart(self) -> None:
+        """End the program, which then starts again at once. Do not wait for that."""
+        if self.is_running and self._ending is None:
+            self._ending = asyncio.get_running_loop().create_task(self._end())
+
     async def stop(self) -> None:
-        """End the program: by SIGTERM, and by SIGKILL if it takes longer than GRACE_S."""
+        """End the program for good."""
         if self._running is None:
             return
         self._running.cancel()
         await asyncio.gather(self._running, return_exceptions=True)
+        await self._end()
+
+    async def _end(self) -> None:
+        """End the program: by SIGTERM, and by SIGKILL if it takes longer than GRACE_S."""
         process = self._process
-        if process is not None and process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.terminate()
+        if process is None:
+            return
+        with suppress(ProcessLookupError):  # it has ended
+            process.terminate()
             try:
                 async with asyncio.timeout(GRACE_S):
                     await process.wait()
@@ -105,6 +116,10 @@ class Companion:
             except OSError as error:  # no memory, too many processes
                 event, facts = "companion_not_started", {"error": str(error)}
             self.states = ReportedStates()
+            if self._ending is not None:
+                self._ending, failures = None, 0
+                log.info("companion_restarted", module=self._program.module)
+                continue
             failures = 1 if self._clock.monotonic() - began > RESTART_S_MAX else failures + 1
             pause_s = retry.backoff(failures, RESTART_S_MIN, RESTART_S_MAX, self._clock.random())
             log.error(event, module=self._program.module, **facts, again_in_s=round(pause_s, 1))

@@ -23,10 +23,14 @@ class LoginServices(Protocol):
     attempts: Attempts
 
 
+def node_admins(settings: Settings) -> list[str]:
+    """Return the users who may administer the node, without the default user guest."""
+    return [name for name, user in settings.amqp.users.items() if user.is_admin]
+
+
 def is_node_admin(settings: Settings, name: str) -> bool:
-    """Whether a user may administer the node; False for the default user guest, which is not in the configuration."""
-    user = settings.amqp.users.get(name)
-    return user is not None and user.is_admin
+    """Whether a user may administer the node."""
+    return name in node_admins(settings)
 
 
 async def node_accepts(web: LoginServices, name: str, password: str) -> bool:

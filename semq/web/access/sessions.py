@@ -1,11 +1,12 @@
 """Sessions of signed-in users: a secret is in a cookie; its hash and the present roles are in the database.
 
-A session is read from the database at most once a second, so a change of roles takes effect within that time. The name
-of the cookie contains the address of the node, because browsers share cookies between the ports of one host.
+A session is read from the database at most once a second, so a change of roles takes effect within that time. Sessions
+of users of the node are valid while they may administer the node. The name of the cookie contains the address of the
+node, because browsers share cookies between the ports of one host.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 
 from starlette.requests import Request
@@ -30,8 +31,18 @@ LINK_USER = "first sign-in"  # user of a session that the one-time link began
 class Sessions:
     """The sessions of one node."""
 
-    def __init__(self, http: HttpSection, address: Address, database: Database, clock: Clock, *, is_tls: bool) -> None:
+    def __init__(
+        self,
+        http: HttpSection,
+        address: Address,
+        node_admins: Collection[str],
+        database: Database,
+        clock: Clock,
+        *,
+        is_tls: bool,
+    ) -> None:
         self._http = http
+        self._node_admins = node_admins
         self._database = database
         self._clock = clock
         self._is_tls = is_tls
@@ -71,7 +82,7 @@ class Sessions:
             if moment - read_at < CACHE_S and now < session.ends_at:
                 return session
         idle_since = now - timedelta(seconds=self._http.idle_s)
-        stored = await self._database.read(accounts.session, hash_, now, idle_since)
+        stored = await self._database.read(accounts.session, hash_, now, idle_since, self._node_admins)
         self._cache.pop(hash_, None)
         if stored is not None:
             self._cache[hash_] = moment, stored
@@ -85,6 +96,10 @@ class Sessions:
         """End a session. Raises the errors of ``Database.write``."""
         self._cache.pop(hash_of(secret), None)
         await self._database.write(accounts.end_session, hash_of(secret))
+
+    async def end_former(self) -> None:
+        """End the sessions of users who no longer administer the node. Raises the errors of ``Database.write``."""
+        await self._database.write(accounts.end_former_sessions, self._node_admins)
 
     def forget(self) -> None:
         """Read each session again at its next use."""

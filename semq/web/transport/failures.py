@@ -37,7 +37,6 @@ REFUSALS = {
     "SEMQ-1203": 413,  # too large
     "SEMQ-4403": 403,  # permissions of a user of the node
     "SEMQ-4404": 404,  # no such queue or exchange
-    "SEMQ-1302": 401,  # login refused
 }
 REFUSED = 409  # all other refusals by the node
 PROBLEM = "application/problem+json"

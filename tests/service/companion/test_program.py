@@ -38,6 +38,20 @@ async def test_a_program_ends_when_its_node_stops() -> None:
     assert serving.starts == 1
 
 
+async def test_a_program_is_restarted_at_once() -> None:
+    serving = companion(SERVER[0], *SERVER[1])
+    serving.restart()  # no process exists yet
+    serving.start()
+    await until(lambda: serving.is_running)
+    with capture_logs() as logged:
+        serving.restart()
+        serving.restart()
+        await until(lambda: serving.starts == 2 and serving.is_running)
+    assert [line["event"] for line in logged] == ["companion_restarted"]  # without a pause
+    await serving.stop()
+    assert not serving.is_running
+
+
 WAITING = """
 import asyncio
 from semq.service.companion.process import _wait_for_stop
