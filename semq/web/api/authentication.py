@@ -1,5 +1,8 @@
 """Authentication of API requests: by token, user of the node, client certificate, or session of the console.
 
+A request that changes something is refused if another site caused it, whatever its credentials: browsers add passwords
+and certificates to requests of all sites.
+
 Failures are counted for the address of the client, which several clients may share. After too many failures, tokens and
 passwords from this address are refused without a check, except those that were valid before.
 """
@@ -19,7 +22,7 @@ from semq.web.transport.connection import CERTIFICATE
 if TYPE_CHECKING:
     from semq.web.services import Web
 
-SAFE = ("GET", "HEAD")  # methods that change nothing: sessions need no CSRF token
+SAFE = ("GET", "HEAD")  # methods that change nothing, so that other sites may cause such requests
 HEADER_MAX = 4096  # characters of the header Authorization
 
 
@@ -28,6 +31,8 @@ async def authenticate(request: Request, web: "Web") -> Visitor:
 
     Raises NotSignedIn, ForeignForm, TooManyRequests, NodeUnreachable, and the errors of ``Database.read``.
     """
+    if request.method not in SAFE:
+        csrf.check_origin(request)
     peer = request.client.host if request.client else ""
     authorization = request.headers.get("authorization")
     if authorization is not None:
@@ -47,7 +52,6 @@ async def authenticate(request: Request, web: "Web") -> Visitor:
     if visitor is None:
         raise NotSignedIn
     if request.method not in SAFE:
-        csrf.check_origin(request)
         csrf.check_token(secret, request.headers.get(csrf.HEADER, ""))
     return visitor
 

@@ -193,6 +193,24 @@ async def test_a_session_needs_the_csrf_token_for_acts(hub: HubNode) -> None:
         assert answer.status_code == 200, answer.text
 
 
+async def test_requests_of_other_sites_change_nothing_whatever_their_credentials(inprocess: InProcess) -> None:
+    """Browsers add the password of a user of the node, and a certificate, also to requests of other sites."""
+    hub = await inprocess.hub(HUB_CONFIG.replace("[amqp]\nport = 0", "[amqp]\nport = 0\n" + USERS.strip()))
+    async with serving(hub) as site:
+        browser, program = await site.browser(), await site.program("admin")
+        for headers in {"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"}:
+            answers = [
+                await browser.post("/api/v1/node/reload", auth=("ops", "swordfish swordfish"), headers=headers),
+                await program.post("/node/reload", headers=headers),
+            ]
+            assert [answer.status_code for answer in answers] == [403, 403], headers
+            assert [answer.json()["code"] for answer in answers] == ["SEMQ-1402"] * 2
+        assert await site.audit("node.reload") == []
+        own = {"origin": site.url, "sec-fetch-site": "same-origin"}
+        answer = await browser.post("/api/v1/job/list", auth=("ops", "swordfish swordfish"), headers=own)
+        assert answer.status_code == 200
+
+
 async def test_other_origins_get_no_permission_to_read(hub: HubNode) -> None:
     async with serving(hub) as site:
         program = await site.program("viewer")
