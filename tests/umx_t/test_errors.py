@@ -19,7 +19,7 @@ CLASSES = list(classes())
 
 def test_codes_are_unique_and_in_range() -> None:
     codes = [c.code for c in CLASSES]
-    assert len(set(codes)) == len(codes) == 12
+    assert len(set(codes)) == len(codes) == 13
     assert all(code.startswith("SEMQ-11") for code in codes)
 
 
