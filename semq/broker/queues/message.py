@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from semq.amqp.content import ContentHeader
+from semq.amqp.errors import clipped
 from semq.broker import refusals
 from semq.broker.queues.bodies import Body, weight
 
@@ -20,6 +21,7 @@ _DELIVERY_MODE, _PRIORITY, _REPLY_TO, _EXPIRATION, _USER_ID, _HEADERS = (1 << bi
 _CONTENT_TYPE, _CONTENT_ENCODING = 1 << 15, 1 << 14
 # With these properties alone, the delivery mode is read directly from the bytes of the header.
 _UP_TO_MODE = _CONTENT_TYPE | _CONTENT_ENCODING | _DELIVERY_MODE
+_SHORT = 63  # characters: at most 255 bytes of UTF-8
 _FIRST = 14  # position of the first property
 _PRIORITY_OR_EXPIRATION = _PRIORITY | _EXPIRATION
 _REPLY_TO_OR_USER_ID = _REPLY_TO | _USER_ID
@@ -47,7 +49,8 @@ class Message:
 
     def __init__(self, exchange: str, routing_key: str, header: ContentHeader, body: Body) -> None:
         self.exchange = exchange
-        self.routing_key = routing_key
+        # The node's own keys (events, dead letters) may be longer than a short string, and could never be delivered.
+        self.routing_key = routing_key if len(routing_key) <= _SHORT else clipped(routing_key)
         self.header = header
         self.body = body
         self.size = len(body)
