@@ -6,6 +6,7 @@ state is queried at the beginning, and then regularly.
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from semq.app.errors import NoReceiptRequested, NotDelivered, NotYetKnown
@@ -29,7 +30,6 @@ class Watch:
         self._clock = clock
         # keyed by LK0; the result None: a member of the group has ended
         self._waiting: dict[str, list[asyncio.Future[Fate | None]]] = {}
-        self._subscription: Subscription[DocumentEvent] | None = None
         self._task: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
 
@@ -41,7 +41,7 @@ class Watch:
         until = self._clock.monotonic() + timeout_s
         record, fate = await self._read(name, until)
         if fate is None:
-            await self._listen()
+            await self._listen(until)
             record, fate = await self._until_known(str(record["lk0"]), until)
         if fate is None:
             facts = {"waits_for": reason_text(record.get("reason"))} if "submission" in record else {}
@@ -95,11 +95,18 @@ class Watch:
         self._waiting.setdefault(lk0, []).append(outcome)
         return outcome
 
-    async def _listen(self) -> None:
-        async with self._starting:
-            if self._task is None or self._task.done():
-                self._subscription = await self._events().open()
-                self._task = asyncio.create_task(self._follow(self._subscription), name="semq watch")
+    async def _listen(self, until: float) -> None:
+        """Follow events. If the subscription does not open in time, the caller has only its queries."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(until - self._clock.monotonic()), self._starting:
+                if self._task is None or self._task.done():
+                    events = self._events()
+                    try:
+                        await events.open()
+                    except BaseException:
+                        await events.aclose()
+                        raise
+                    self._task = asyncio.create_task(self._follow(events), name="semq watch")
 
     async def _follow(self, events: Subscription[DocumentEvent]) -> None:
         try:

@@ -87,6 +87,17 @@ async def test_a_wait_without_an_outcome_in_time_raises_not_yet_known(sender: Cl
     assert caught.value.facts["lk0"] == sent.lk0
 
 
+async def test_a_wait_ends_in_time_also_if_its_subscription_to_events_does_not_open(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Client(network.sender.url, patience_s=5) as client:
+        sent = await client.send(ABSENT, b"nobody is there")
+        monkeypatch.setattr(ClientChannel, "bind_queue", lambda *_: asyncio.Event().wait())
+        with pytest.raises(NotYetKnown):
+            await client.wait_for_delivery(sent.lk0, 0.2)
+        assert [subscription.is_closed for subscription in client._subscriptions] == [True]
+
+
 async def test_events_show_the_states_of_a_document(sender: Client) -> None:
     received: list[DocumentEvent] = []
     async with sender.events("*.56001.waybill") as events:
