@@ -59,7 +59,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--business-date": {"metavar": "DATE", "help": "such as 2026-11-20, or today; default: the last completed date"},
     "--from": {"metavar": "DATE", "dest": "first", "required": True, "help": "first business date"},
     "--to": {"metavar": "DATE", "dest": "last", "required": True, "help": "last business date"},
-    "--only-missing": {"action": "store_true", "help": "skip dates that have a published run"},
+    "--only-missing": {"action": "store_true", "help": "skip dates whose published run began after the end of the date,"
+                       " unless an earlier date was run since"},
     "--allow-partial": {"action": "store_true", "help": "ignore extracts that are missing or unusable"},
     "--require-all": {"action": "store_true", "help": "publish nothing if lines of the date name a ledger or node that "
                       "has not delivered its extract"},
@@ -132,13 +133,24 @@ def _backfill(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -
         )
     results: list[dict[str, Any]] = []
     for day in (first + timedelta(days=step) for step in range((last - first).days + 1)):
-        if arguments.only_missing and runs.current(Place.at(settings.reports), day) is not None:
+        if arguments.only_missing and is_up_to_date(settings, day):
             results.append({"business_date": day.isoformat(), "outcome": "kept", "exit_code": 0})
         else:
             results.append(_backfill_date(day, arguments, settings, clock))
         _print_message("{business_date}: {outcome}".format(**results[-1]))
     code = _common_exit_code([int(result["exit_code"]) for result in results if result["exit_code"]])
     return code, {"outcome": "good" if code == 0 else "not_good", "exit_code": code, "runs": results}
+
+
+def is_up_to_date(settings: ReconcileSettings, day: date) -> bool:
+    """Return whether a date has a final run that has judged the open messages of the present run before it."""
+    from spark_reconcile.sources.evidence import carried_run, fingerprint_of
+
+    run = runs.final(Place.at(settings.reports), day, settings.calendar)
+    if run is None:
+        return False
+    carried_from = run.result.get("carried_from")  # older versions did not write it
+    return carried_from is None or carried_from == fingerprint_of(carried_run(settings, day))
 
 
 def _common_exit_code(failures: Sequence[int]) -> int:

@@ -81,7 +81,8 @@ def sources(findings: Findings, settings: ReconcileSettings) -> dict[str, list[d
             continue  # extracts of neighbouring dates are shown only if something is wrong with them
         row = _source(findings, source, settings)
         row["unjudged"] = unjudged.pop((source.source, source.day), 0)
-        is_fine = source.is_used and not row["is_clock_wrong"] and not source.note and not has_unjudged
+        has_note = bool(row["note"] if findings.is_partial else source.note)
+        is_fine = source.is_used and not row["is_clock_wrong"] and not has_note and not has_unjudged
         (fine if is_fine else trouble).append(row)
     trouble += [
         {**_source(findings, Source(day, name, "MISSING"), settings), "unjudged": messages}

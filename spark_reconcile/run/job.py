@@ -28,7 +28,13 @@ from spark_reconcile.run.documents import write_documents
 from spark_reconcile.run.runs import Run
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.sources import clocks, gaps
-from spark_reconcile.sources.evidence import Evidence, collect_evidence, refuse_without_named, refuse_without_required
+from spark_reconcile.sources.evidence import (
+    Evidence,
+    collect_evidence,
+    fingerprint_of,
+    refuse_without_named,
+    refuse_without_required,
+)
 from spark_reconcile.spark import session
 from spark_reconcile.storage import Place
 
@@ -58,11 +64,12 @@ class RunResult:
     verdicts: dict[str, int] = field(default_factory=dict)  #: messages of the date by verdict
     carried: dict[str, int] = field(default_factory=dict)  #: carried messages by verdict
     report: str = ""  #: path or address of report.html
-    missing: list[str] = field(default_factory=list)  #: names of the missing ledgers
+    missing: list[str] = field(default_factory=list)  #: names of the ledgers that are missing or end too early
     breaches: list[dict[str, Any]] = field(default_factory=list)
     plausibility: dict[str, Any] = field(default_factory=dict)
     deeds: dict[str, int] = field(default_factory=dict)  #: messages in the repair lists by deed
     fingerprint: str = ""
+    carried_from: str = ""  #: fingerprint of the run whose open messages were judged again
     rows: int = 0  #: lines read
     seconds: dict[str, float] = field(default_factory=dict)  #: duration by step
     created_at: str = ""
@@ -99,8 +106,9 @@ def run(
     with (reports / date_folder(request.day)).lock():
         with progress.step("read the manifests"):
             evidence = collect_evidence(
-                settings, request.day, allow_partial=request.allow_partial, verify=request.verify
-            )
+                settings, request.day, allow_partial=request.allow_partial, verify=request.verify,
+                is_over=clock.wall().timestamp() * 1000 >= settings.calendar.window(request.day).end,
+            )  # fmt: skip
         if not request.allow_partial:
             refuse_without_required(evidence, settings)
         if request.require_all:
@@ -282,11 +290,12 @@ def _result(
         verdicts=findings.verdicts,
         carried={name: count for name, count in findings.carried.items() if count},
         report=str(new_run.place / "report.html"),
-        missing=gaps.missing(findings.sources, findings.absent),
+        missing=sorted({*gaps.missing(findings.sources, findings.absent), *evidence.early}),
         breaches=[breach._asdict() for breach in findings.breaches],
         plausibility=findings.plausibility._asdict(),
         deeds=deeds,
         fingerprint=findings.fingerprint,
+        carried_from=fingerprint_of(evidence.carried),
         rows=evidence.rows,
         seconds=dict(progress.seconds),
         created_at=clock.wall().isoformat(timespec="seconds"),

@@ -7,15 +7,17 @@ reports/business_date=2026-11-20/
 
 import json
 import re
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple
 
 from semq.clock import Clock
+from spark_reconcile.days import Calendar
 from spark_reconcile.errors import NoSuchRun
 from spark_reconcile.extracts.manifest import canonical, date_folder
 from spark_reconcile.storage import Place
 
 CURRENT, RESULT, SUMMARY = "CURRENT", "_RESULT.json", "summary.json"
+_MOMENT = "%Y%m%dT%H%M%SZ"
 _RUN = re.compile(r"run=([0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}-[0-9a-f]{4})")
 _JSON_MAX = 64 << 20  # bytes; every summary is smaller
 
@@ -26,6 +28,11 @@ class Run(NamedTuple):
     day: date
     name: str
     place: Place
+
+    @property
+    def began(self) -> datetime:
+        """The time of the start, in whole seconds."""
+        return datetime.strptime(self.name.partition("-")[0], _MOMENT).replace(tzinfo=UTC)
 
     @property
     def result(self) -> dict[str, Any]:
@@ -45,7 +52,7 @@ class Run(NamedTuple):
 
 def begin(reports: Place, day: date, clock: Clock, fingerprint: str) -> Run:
     """Create an empty run folder; its name has the time of the start and the fingerprint of the inputs."""
-    moment = clock.wall().strftime("%Y%m%dT%H%M%SZ")
+    moment = clock.wall().strftime(_MOMENT)
     name = f"{moment}-{fingerprint[:8]}-{clock.uuid().hex[:4]}"
     place = reports / date_folder(day) / f"run={name}"
     place.make()
@@ -79,6 +86,12 @@ def current(reports: Place, day: date) -> Run | None:
         return None
     name = pointer.read(200).decode("ascii", "replace").strip()
     return next((run for run in of_date(reports, day) if run.name == name), None)
+
+
+def final(reports: Place, day: date, calendar: Calendar) -> Run | None:
+    """Return the current run of a date if it began after the end of the date; else None."""
+    run = current(reports, day)
+    return run if run is not None and run.began.timestamp() * 1000 >= calendar.window(day).end else None
 
 
 def find(reports: Place, day: date, name: str) -> Run:

@@ -24,8 +24,9 @@ from spark_reconcile.sources.clocks import WRONG_FROM_MS
 from spark_reconcile.sources.inputs import STATE, THE_HUB, Source
 from spark_reconcile.storage import Place
 
-VERSION = 4  #: version of the rules of judgement
+VERSION = 5  #: version of the rules of judgement
 HUB_REMEMBERED_DAYS = 14  #: days for which a ledger of the hub stays expected after a run has used it
+RUN_OF = "the run of "
 NAMED_BY_OTHERS = "ledgers of other nodes name copies in this store"
 
 
@@ -40,6 +41,7 @@ class Evidence:
     fingerprint: str
     young_ms: int  #: ``settings.in_flight_s``
     has_hub: bool = True  #: whether the institutions have a hub
+    is_over: bool = True  #: whether the run began after the end of the date
 
     @property
     def groups(self) -> dict[Window, list[str]]:
@@ -72,8 +74,15 @@ class Evidence:
 
     @property
     def is_partial(self) -> bool:
-        """Whether an extract is missing, unfinished or unusable."""
-        return any(STATE[source.state].refuses or source.state in ("MISSING", "UNFINISHED") for source in self.sources)
+        """Whether an extract is missing, unfinished, unusable or too early, or runs of earlier dates are missing."""
+        absent = ("MISSING", "UNFINISHED", "NOT_RUN")
+        return bool(self.early) or any(STATE[s.state].refuses or s.state in absent for s in self.sources)
+
+    @property
+    def early(self) -> list[str]:
+        """The ledgers whose extract was made before the end of the date, although the run was not."""
+        manifests = (source.manifest for source in self._used_on_date() if self.is_over)
+        return [m.source for m in manifests if m is not None and m.watermark < m.window_end]
 
     def with_stores(self, stores: Collection[str]) -> "Evidence":
         """Return the evidence with a missing source for each of ``stores`` that has no extract.
@@ -166,23 +175,32 @@ def _period(extracts: Sequence[Manifest], day: date) -> tuple[int, int]:
 
 
 def collect_evidence(
-    settings: ReconcileSettings, day: date, *, allow_partial: bool = False, verify: Verify | None = None
+    settings: ReconcileSettings,
+    day: date,
+    *,
+    allow_partial: bool = False,
+    verify: Verify | None = None,
+    is_over: bool = True,
 ) -> Evidence:
-    """Collect the inputs of a date. Raises BadExtract for an unusable extract unless ``allow_partial``."""
+    """Collect the inputs of a date. Raises BadExtract for an unusable extract unless ``allow_partial``.
+
+    ``is_over``: whether the date is over.
+    """
     days = neighbours(day, settings.days_before, settings.days_after)
     sources = inputs.gather(Place.at(settings.extracts), days, verify)
-    sources += _missing(settings, sources, day)
+    sources += [*_missing(settings, sources, day), *_missing_runs(settings, day)]
     if not allow_partial:
         _refuse_unusable(sources)
-    carried = _carried(settings, day)
+    carried = carried_run(settings, day)
     return Evidence(
         day=day,
         window=settings.calendar.window(day),
         sources=tuple(sources),
         carried=carried,
-        fingerprint=_fingerprint(settings, day, sources, carried),
+        fingerprint=_fingerprint(settings, day, sources, carried, is_over=is_over),
         young_ms=settings.in_flight_s * 1000,
         has_hub=settings.hub,
+        is_over=is_over,
     )
 
 
@@ -232,27 +250,53 @@ def refuse_without_named(evidence: Evidence) -> None:
         raise SourcesMissing(sources=absent[:50], business_date=evidence.day.isoformat())
 
 
-def _carried(settings: ReconcileSettings, day: date) -> Run | None:
-    """Return the latest published run of the ``days_before`` + 1 dates before ``day``; None without one."""
+def carried_run(settings: ReconcileSettings, day: date) -> Run | None:
+    """Return the latest final run of the ``days_before`` + 1 dates before ``day``; None without one."""
     for step in range(1, settings.days_before + 2):
-        run = runs.current(Place.at(settings.reports), day - timedelta(days=step))
+        run = runs.final(Place.at(settings.reports), day - timedelta(days=step), settings.calendar)
         if run is not None and run.verdicts.exists():
             return run
     return None
 
 
-def _fingerprint(settings: ReconcileSettings, day: date, sources: Sequence[Source], carried: Run | None) -> str:
+def fingerprint_of(run: Run | None) -> str:
+    """Return the fingerprint of a run's inputs; empty without a run."""
+    return str(run.summary.get("fingerprint", "")) if run is not None else ""
+
+
+def _missing_runs(settings: ReconcileSettings, day: date) -> list[Source]:
+    """Return a source in the state NOT_RUN if dates between the latest final run and ``day`` lack a final run.
+
+    Nobody judges the messages of these dates, nor those that were open in a run too early to be carried.
+    """
+    reports, oldest = Place.at(settings.reports), day - timedelta(days=settings.carry_days)
+    published = [other for other in runs.dates(reports) if oldest <= other < day and runs.current(reports, other)]
+    if not published:
+        return []
+    judged = [other for other in published if runs.final(reports, other, settings.calendar)]
+    first = judged[-1] + timedelta(days=1) if judged else published[0]
+    if first == day:
+        return []
+    note = f"Repair: semq reconcile backfill --from {first} --to {day}"
+    return [Source(first, f"{RUN_OF}{first}", "NOT_RUN", note)]
+
+
+def _fingerprint(
+    settings: ReconcileSettings, day: date, sources: Sequence[Source], carried: Run | None, *, is_over: bool
+) -> str:
     relevant = {
         name: getattr(settings, name)
         for name in ("zone", "cutoff", "in_flight_s", "carry_days", "csv_rows_max", "stories_max", "names")
     }
-    facts = ({} if settings.hub else {"hub": False}) | {
+    # The usual values are left out, so that fingerprints of earlier versions stay the same.
+    unusual = ({} if settings.hub else {"hub": False}) | ({} if is_over else {"over": False})
+    facts = unusual | {
         "version": VERSION,
         "day": day.isoformat(),
         "settings": relevant,
         "limits": msgspec.to_builtins(settings.limits),
         "pair_limits": msgspec.to_builtins(settings.pair_thresholds),
         "sources": [source.facts() for source in sources],
-        "carried": carried.summary.get("fingerprint", "") if carried else "",
+        "carried": fingerprint_of(carried),
     }
     return hashlib.sha256(canonical(facts)).hexdigest()

@@ -34,6 +34,7 @@ STATES = (
     State("SUPERSEDED", False, False, "A later extract of the same ledger and date is used."),
     State("MISSING", False, False, "No extract of this date was delivered."),
     State("UNFINISHED", False, False, "The folder has no manifest: it is still being delivered."),
+    State("NOT_RUN", False, False, "Without runs between an earlier run and this one, messages were not judged."),
     State("MANIFEST_WRONG", False, True, "The manifest cannot be true."),
     State("UNKNOWN_SCHEMA", False, True, "The extract is of a schema version that this job does not know."),
     State("TRUNCATED", False, True, "A file is shorter than in its manifest, or incomplete."),

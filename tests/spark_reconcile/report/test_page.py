@@ -198,7 +198,7 @@ def test_every_exception_has_owner_states_and_command(report: PublishedReports) 
 def test_missing_sources_old_messages_and_wrong_clocks_are_reported(report: PublishedReports) -> None:
     text = report.text
     assert "No ledger</a> of <bdi>1.c.1.1</bdi>: 6 messages cannot be judged." in text
-    assert "up to then the delivered ledgers are complete; others are absent" in text
+    assert "up to then the delivered ledgers are complete; what is absent is under Sources" in text
     assert "all ledgers are complete" not in text
     assert f"semq reconcile extract --business-date {NEXT} --config FILE" in text
     assert "fast by 1 h" in text

@@ -11,6 +11,7 @@ from spark_reconcile.run.limits import Breach
 from spark_reconcile.settings import Limit, ReconcileSettings
 from spark_reconcile.sources.clocks import Skew
 from spark_reconcile.sources.gaps import Gap
+from spark_reconcile.sources.inputs import Source
 from tests.spark_reconcile.office import DAY, HUB
 from tests.spark_reconcile.report.examples import findings, source
 
@@ -84,6 +85,16 @@ def test_ledgers_that_need_attention_are_listed_separately_and_once() -> None:
     ]
     assert result["trouble"][0]["called"] == "某某"
     assert {row["name"]: row["clock"] for row in result["fine"]}["1.good.1.1"] == "fast by 1.0 s ± 0.02 s"
+
+
+@pytest.mark.parametrize(("is_partial", "trouble"), [(True, ["1.early.1.1", "the run of 2026-11-19"]), (False, [])])
+def test_missing_runs_and_extracts_made_too_early_need_attention(is_partial: bool, trouble: list[str]) -> None:
+    missing_run = [Source(BEFORE, "the run of 2026-11-19", "NOT_RUN", "Repair: run it")] if is_partial else []
+    found = findings(sources=(source("1.good"), source("1.early", early_ms=9), *missing_run), is_partial=is_partial)
+    result = sources(found, ReconcileSettings())
+    assert [row["name"] for row in result["trouble"]] == trouble
+    assert all(row["note"] for row in result["trouble"])
+    assert {row["name"] for row in result["fine"]} == {"1.good.1.1", "1.early.1.1"} - set(trouble)
 
 
 def test_figures_and_ages_include_carried_messages_and_latency_is_of_the_date() -> None:

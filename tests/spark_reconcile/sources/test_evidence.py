@@ -271,26 +271,6 @@ def test_missing_runs_of_earlier_dates_are_reported(office: Office) -> None:
     assert missing_runs(office, DAY) == []
 
 
-def test_open_messages_are_judged_after_missing_runs_were_made(office: Office, spark: SparkSession) -> None:
-    days = [DAY + timedelta(days=step) for step in range(4)]
-    for number in range(4):
-        office.write(OfficeMessage(number, at=number * LATE + 9 * HOUR), FORWARD_COURSE)
-    lost = office.write(OfficeMessage(9, at=LATE - 5 * MINUTE), "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 S:FORWARDED@46")
-    office.advance(4)
-    for day in days:
-        office.extract(day)
-    _, found = reconcile(office, spark, days[0])
-    assert found[lost.lk0] == ("date", "IN_FLIGHT")
-    result, found = reconcile(office, spark, days[3])
-    assert (result.outcome, result.missing, lost.lk0 in found) == ("partial", ["the run of 2026-11-21"], False)
-    assert "semq reconcile backfill --from 2026-11-21 --to 2026-11-23" in Path(result.report).read_text()
-    _, found = reconcile(office, spark, days[1])
-    assert found[lost.lk0] == ("carried", "NOT_DELIVERED")
-    assert commands.is_up_to_date(office.settings, days[1])
-    reconcile(office, spark, days[2])
-    assert not commands.is_up_to_date(office.settings, days[3])
-
-
 def test_a_run_that_began_before_the_end_of_its_date_is_not_final(office: Office) -> None:
     before = publish(office, BEFORE)
     publish(office, DAY, hours=12)
