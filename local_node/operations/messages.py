@@ -1,7 +1,7 @@
 """Operations on a local node's own messages: cancel, hold, release, resend, requeue, remove, drain."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, TypeAlias
@@ -13,7 +13,7 @@ from local_node.doors.refused_submissions import requeue_or_remove
 from local_node.doors.sql_submissions import SubmissionResult
 from local_node.ports import OperatedLocalNode
 from semq.access_rights import AccessRole
-from semq.engine.errors import NotThere, TooLate, WaitsForPieces
+from semq.engine.errors import NotEnded, NotThere, TooLate, WaitsForPieces
 from semq.engine.receiver.answers import ActReport
 from semq.service.admin import committed
 from semq.service.large_documents import pieces_of
@@ -120,15 +120,19 @@ class LocalOperations:
     async def requeue(self, arguments: ActOnFailed, caller: Caller) -> dict[str, Any]:
         """Give parked documents to their application again, and submit refused submissions again.
 
-        Returns the number of documents and submissions, and the new states of the submissions by their old LK0s.
+        Returns the number of documents and submissions, and the new states of the submissions by their old LK0s. Those
+        that are gone are not counted. Raises NotThere if submissions are named, and everything is gone.
         """
-        names, why = [str(name) for name in arguments.ids], caller.with_user(arguments.why)
-        brefs = _record_ids(names)
+        brefs, lk0s = _split(arguments.ids)
+        why = caller.with_user(arguments.why)
         requeued = await counted(lambda done: self._node.engine.answers.requeue(brefs, why, done)) if brefs else 0
         became: dict[str, dict[str, Any]] = {}
-        if refused := [str(parse_lk0(name)) for name in names if not name.isdecimal()]:
-            numbers = await self._requeue_or_remove(refused, True, why)
-            became = await self._await_results(numbers)
+        if lk0s:
+            try:
+                became = await self._await_results(await self._requeue_or_remove(list(map(str, lk0s)), True, why))
+            except NotThere:
+                if not requeued:
+                    raise
         return {"requeued": requeued + len(became), "became": became}
 
     async def _await_results(self, numbers: Mapping[str, int]) -> dict[str, dict[str, Any]]:
@@ -147,20 +151,32 @@ class LocalOperations:
         return {lk0: _described(number, results[number]) for lk0, number in numbers.items()}
 
     async def remove(self, arguments: ActOnFailed, caller: Caller) -> dict[str, Any]:
-        """Remove failed documents; the ledger keeps their lines."""
-        names, why = [str(name) for name in arguments.ids], caller.with_user(arguments.why)
-        acts = self._node.engine.acts
-        brefs = _record_ids(names)
+        """Remove failed documents; the ledger keeps their lines.
+
+        Returns the number of removed documents. Those that are gone, or have not ended, are not counted. Raises
+        NotThere or NotEnded if sent documents are named, and nothing was removed.
+        """
+        brefs, lk0s = _split(arguments.ids)
+        why = caller.with_user(arguments.why)
         removed = await self._remove_received(brefs, why) if brefs else 0
-        for name in names:
-            if not name.isdecimal():
-                lk0 = parse_lk0(name)
-                if "submission" in await self._row_of(name):
-                    removed += len(await self._requeue_or_remove([str(lk0)], False, why))
-                    continue
-                await _act(lambda done, failed, lk0=lk0: acts.remove(lk0, why, done, failed))  # type: ignore[misc]
+        refusal: NotThere | NotEnded | None = None
+        for lk0 in lk0s:
+            try:
+                await self._remove_sent(lk0, why)
                 removed += 1
+            except (NotThere, NotEnded) as error:
+                refusal = error
+        if refusal is not None and not removed:
+            raise refusal
         return {"removed": removed}
+
+    async def _remove_sent(self, lk0: LK0, why: str) -> None:
+        """Remove a sent document or a refused submission. Raises NotThere, NotEnded."""
+        rows = await self._node.store.execute(find_messages, str(lk0), 1)
+        if rows and "submission" in rows[0]:
+            await self._requeue_or_remove([str(lk0)], False, why)
+        else:
+            await _act(partial(self._node.engine.acts.remove, lk0, why))
 
     async def _remove_received(self, brefs: list[int], why: str) -> int:
         answers, store = self._node.engine.answers, self._node.store
@@ -172,10 +188,6 @@ class LocalOperations:
         for rows in pieces.values():
             answers.finish(rows)
         return removed
-
-    async def _row_of(self, name: str) -> dict[str, Any]:
-        rows = await self._node.store.execute(find_messages, name, 1)
-        return rows[0] if rows else {}
 
     async def _requeue_or_remove(self, lk0s: list[str], is_requeued: bool, why: str) -> dict[str, int]:
         """Requeue or remove refused submissions; return their numbers by LK0. Raises NotThere."""
@@ -218,8 +230,11 @@ def _described(number: int, future: "asyncio.Future[SubmissionResult]") -> dict[
     return facts | ({"reason": list(result.reason)} if result.reason else {})
 
 
-def _record_ids(names: Sequence[str]) -> list[int]:
-    return [int(name) for name in names if name.isdecimal()]
+def _split(ids: Iterable[int | str]) -> tuple[list[int], list[LK0]]:
+    """Return the record ids, and the LK0s. Raises the errors of ``parse_lk0``."""
+    names = list(map(str, ids))
+    lk0s = [parse_lk0(name) for name in names if not name.isdecimal()]
+    return [int(name) for name in names if name.isdecimal()], lk0s
 
 
 async def counted(post: Callable[[ActReport], None]) -> int:

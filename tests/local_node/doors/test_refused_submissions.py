@@ -219,6 +219,27 @@ async def test_a_document_that_is_refused_again_is_shown_under_its_new_name(refu
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("operation", ["failed.requeue", "failed.remove"])
+async def test_an_act_on_several_documents_counts_those_that_are_still_there(refused: Any, operation: str) -> None:
+    _, admin, row = refused
+    submitted = {"target": "10008", "app_key": "trade/order//parked", "body_base64": "eA=="}
+    name = (await ask(admin, "msg.submit", submitted))["result"]["lk0"]
+
+    async def is_parked() -> bool:
+        return bool((await ask(admin, "failed.park", {"id": name}))["ok"])
+
+    await until(is_parked)
+    failed = (await ask(admin, "failed.list"))["result"]
+    (parked,) = [listed["id"] for listed in failed if listed["lk0"] == name]
+    gone, unreadable = "1.10008.1.1.aa.999", "1.x"
+    for ids in [parked, row["lk0"], unreadable], [gone, gone]:
+        assert not (await ask(admin, operation, {"ids": ids}))["ok"]
+    assert (await ask(admin, "failed.list"))["result"] == failed  # an error: nothing was done
+    verb = operation.partition(".")[2]
+    for ids in [gone, parked], [row["lk0"], gone, parked]:
+        assert (await ask(admin, operation, {"ids": ids}))["result"][f"{verb}d"] == 1
+
+
 async def test_a_removed_submission_stays_in_the_ledger(refused: Any) -> None:
     a, admin, row = refused
     assert (await ask(admin, "failed.remove", {"ids": [row["lk0"]], "why": "a test"}))["result"] == {"removed": 1}
