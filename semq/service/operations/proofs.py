@@ -31,8 +31,9 @@ from semq.umx_t.address import parse_address
 RECEIPT = re.compile(r"receipt (\d+),? (?:entry|place) (\d+)(?:,? (?:position|sid) (none|-1|\d+))?,? stated at (\S+)")
 NO_POSITION = ("none", "-1")
 HEAD = r"^[0-9]{1,18}:([0-9a-fA-F]{2}){1,64}$"
-SEALED = re.compile(r"sealed ([A-Za-z0-9_-]{22})")
-ORIGIN = re.compile(r"the document of (\S+), sealed for key")
+# Parts of the detail of ACCEPTED; older ledgers have no part before them.
+SEALED = re.compile(r"(?:^|, )sealed ([A-Za-z0-9_-]{22})(?:, |$)")
+ORIGIN = re.compile(r"(?:^|, )the document of (\S+), sealed for key")
 ORIGINS_MAX = 100  # times that one document may have been sealed again
 
 
@@ -167,13 +168,13 @@ class Proofs:
         """
         execute = self._node.store.execute
         for _ in range(ORIGINS_MAX):
-            origin = ORIGIN.match(detail)
+            origin = ORIGIN.search(detail)
             if origin is None:
                 break
             lk0 = origin[1]
             line = _sender_line(await execute(messages.trace, lk0), "ACCEPTED")
             detail = line["detail"] if line is not None else ""
-        sealed = SEALED.fullmatch(detail)
+        sealed = SEALED.search(detail)
         session_key = await execute(messages.kept_key, bytes_of(sealed[1])) if sealed is not None else None
         return None if session_key is None else sealing.salt(session_key, lk0)
 
