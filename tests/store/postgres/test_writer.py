@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from secrets import token_hex
 from typing import Any
 
 import psycopg
@@ -20,10 +19,9 @@ from semq.store.postgres.errors import (
     StoreUnavailable,
 )
 from semq.store.postgres.writer import KEYS_MAX
-from semq.store.rows import OrderKey, Outbound, OutStreamKey, Stored
-from semq.store.unit import Needs, Unit, Unsettled
+from semq.store.rows import Outbound, OutStreamKey, Stored
+from semq.store.unit import Needs, Unit
 from semq.umx_t.app_key import AppKey
-from semq.umx_t.locator import Pos
 from semq.umx_t.status import Outcome, SendStatus
 from tests.store.jobs import ALL_NEEDS, INC, Job, accept, body_of, own
 from tests.store.postgres.notified_store import (
@@ -61,32 +59,6 @@ async def test_a_defect_in_a_decision_fails_alone_and_is_logged(
         assert isinstance(result[1], DecisionFailed)
         assert "ZeroDivisionError" in caplog.text
         assert stored(database) == [1, 2]
-
-
-async def test_work_whose_rows_cannot_be_read_fails_alone(database: str, caplog: pytest.LogCaptureFixture) -> None:
-    async with open_notified_store(database) as notified:
-        assert await notified.do(accepting(1), accepting(2)) == [None, None]
-        run(database, "UPDATE tb_0031 SET lk0 = 'no locator' WHERE object_id = 1")
-        reads_row, reads_query = Job(needs=Needs(outbound={1})), Job(needs=Needs(queries={Unsettled(1, 9, 9)}))
-        run(database, "UPDATE tb_0031 SET ss_status = 20 WHERE object_id = 1")
-        caplog.clear()
-        reads_nothing = Job(lambda unit: accept(unit, 3, 2))
-        results = await notified.do(Job(needs=Needs(outbound={2})), reads_row, reads_query, reads_nothing)
-        assert [type(result) for result in results] == [type(None), RowRefused, RowRefused, type(None)]
-        assert (stored(database), notified.faults) == ([1, 2, 3], [])
-        assert "A row cannot be read" in caplog.text
-
-
-async def test_a_value_that_exceeds_a_limit_of_postgres_fails_alone(database: str) -> None:
-    def order_too_long(unit: Unit) -> None:
-        key = OrderKey("1.56001", token_hex(8_000))  # an index has at most 2,704 bytes for it
-        unit.last_pos[key] = Pos(INC, 1)
-        unit.changed_last_pos.add(key)
-
-    async with open_notified_store(database) as notified:
-        first, refused, last = await notified.do(accepting(1), Job(order_too_long), accepting(2))
-        assert isinstance(refused, RowRefused)
-        assert (first, refused.facts["sqlstate"], last, notified.faults) == (None, "54000", None, [])
 
 
 async def test_each_piece_of_work_decides_at_most_twice_for_any_number_of_refusals(database: str) -> None:
