@@ -1,4 +1,4 @@
-"""Values that cannot be read, or exceed a limit of Postgres: only the work with them fails, and the store stays open."""
+"""Values that cannot be read, or exceed a limit of Postgres: only their work fails, the store stays open."""
 
 from secrets import token_hex
 
