@@ -80,7 +80,6 @@ semq.installation.enrolment            demo/test_scenario.py
 semq.legacy.report                     legacy/test_transfer.py
 semq.cli.messages.legacy               legacy/test_process.py
 local_node.operations.legacy           legacy/test_transfer.py
-semq.console.bulk                      console/test_roles_and_forms.py
 semq.console.display                   console/test_pages_in_browser.py
 semq.console.live                      console/test_pages_in_browser.py
 semq.console.pages.audit               console/test_roles_and_forms.py

@@ -2,13 +2,14 @@
 
 A batch is one request to the node. A hub applies it in one transaction for each store, a local node in one or several
 transactions. So a batch that fails may be done in part. An act can be stopped between batches, and is interrupted if
-the web process ends.
+the web process ends. Messages on which the node did nothing are counted by their results (``words.RESULTS``).
 
 The audit log has a line for the beginning of an act, and one for the end. Without the second, the act is running or was
 interrupted, or the line could not be written.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +26,11 @@ log = structlog.get_logger("semq.console")
 ACTS_MAX = 50  # number of acts that a process remembers; running acts are never forgotten
 AUDIT_PREFIX = "bulk."  # beginning of the names of acts in the audit log
 LINES_MAX = 200  # number of audit lines that are searched
-Work = Callable[[Visit, str], AsyncIterator[int]]  # (visit, reason) -> size of each finished batch
+# (visit, reason) -> number of messages of each finished batch by result: DONE, or a key of ``words.RESULTS``
+Work = Callable[[Visit, str], AsyncIterator[Counter[str]]]
+DONE, GONE = "done", "gone"
+# Operation on copies at the hub | results of its answer that are DONE
+DONE_AT_HUB = {"held.refuse": ("refused", "repeated"), "held.resend": ("resent",)}
 
 
 @dataclass
@@ -41,12 +46,21 @@ class BulkAct:
     work: Work = field(repr=False)
     filter_text: str = ""  #: the filter of the selection; empty: the messages were selected one by one
     why: str = ""
-    done: int = 0
+    results: Counter[str] = field(default_factory=Counter)  #: number of messages by result
     error: str = ""
     state: str = "prepared"  #: prepared, running, done, failed, stopped
     started_at: int | None = None
     asked_line: int | None = None  #: number of the audit line about the beginning
     _task: asyncio.Task[None] | None = field(default=None, repr=False)
+
+    @property
+    def done(self) -> int:
+        return self.results[DONE]
+
+    @property
+    def not_done(self) -> dict[str, int]:
+        """The number of messages on which nothing was done, by result."""
+        return {result: number for result, number in self.results.items() if result != DONE}
 
     async def start(self, visit: Visit, why: str, at: int) -> None:
         """Begin a prepared act. If this raises, the act has not begun."""
@@ -68,8 +82,8 @@ class BulkAct:
 
     async def _run(self, visit: Visit) -> None:
         try:
-            async for count in self.work(visit, self.why):
-                self.done += count
+            async for results in self.work(visit, self.why):
+                self.results += results
                 if self.state != "running":
                     break
             else:
@@ -83,7 +97,7 @@ class BulkAct:
 
     async def _note_end(self, visit: Visit) -> None:
         outcome = "failed" if self.state == "failed" else "done"
-        facts = {"done": self.done, "of": self.total}
+        facts = {"done": self.done, "of": self.total, **self.not_done}
         detail = self.error or ("" if self.state == "done" else self.state)
         try:
             await visit.note(AUDIT_PREFIX + self.act, facts, outcome=outcome, detail=detail, asked=self.asked_line)
@@ -94,13 +108,22 @@ class BulkAct:
 def by_names(operation: str, names: list[str], batch: int) -> Work:
     """Return work that applies an operation to named messages, ``batch`` at a time."""
 
-    async def work(visit: Visit, why: str) -> AsyncIterator[int]:
+    async def work(visit: Visit, why: str) -> AsyncIterator[Counter[str]]:
         for begin in range(0, len(names), batch):
             ids = names[begin : begin + batch]
-            await visit.ask(operation, ids=ids, why=why)
-            yield len(ids)
+            results = results_of(operation, await visit.ask(operation, ids=ids, why=why))
+            yield results + Counter({GONE: len(ids) - results.total()})
 
     return work
+
+
+def results_of(operation: str, answer: Mapping[str, Any]) -> Counter[str]:
+    """Return the number of messages by result, as ``Work`` yields them."""
+    if operation in DONE_AT_HUB:
+        results = Counter(answer["counts"])
+        return results + Counter({DONE: sum(results.pop(name, 0) for name in DONE_AT_HUB[operation])})
+    again = sum(new["state"] == "refused" for new in answer.get("became", {}).values())
+    return +Counter({DONE: answer.get("requeued", answer.get("removed", 0)) - again, "again": again})
 
 
 def filter_text(chosen: Mapping[str, object]) -> str:

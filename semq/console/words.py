@@ -64,10 +64,17 @@ OUTCOMES = {
 KINDS = {"fine": "fine", "open": "open", "exception": "exception"}
 # States and names of acts on many messages (``bulk``)
 BULK_STATES = {"running": "running", "done": "done", "failed": "failed", "stopped": "stopped"}
+RESULTS = {  # of an act on a message; the console counts all others as done
+    "gone": "not found any more",
+    "again": "refused again",
+    "refused": "not sent again: refused before",
+    "only_copy": "not refused: their senders keep no payload",
+    "marker": "not refused: void markers",
+}
 ACTS = {"requeue": "requeue", "remove": "remove", "refuse": "refuse", "resend": "resend"}
 TABLES: tuple[Mapping[Any, str], ...] = (
     WORDS, messages.WORDS, messages.MARKER_WORDS, WAITS, DESCRIPTIONS, VERDICT_WORDS, OUTCOMES, KINDS, ACTS,
-    BULK_STATES,
+    BULK_STATES, RESULTS,
 )  # fmt: skip
 
 

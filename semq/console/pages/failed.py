@@ -10,6 +10,7 @@ from semq.console import bulk
 from semq.console.bulk import BulkAct
 from semq.console.display import href, now_ms, show, translator
 from semq.console.live import LIVE
+from semq.console.words import RESULTS
 from semq.web.pages.visit import Visit, form, page
 
 FILTERS = ("side", "partner", "type", "key", "code")
@@ -78,7 +79,7 @@ async def act_page(visit: Visit) -> Response:
     act = _act_of(visit)
     if act is None:
         return _forgotten(visit)
-    return show(visit, "act.html", act=act, live=LIVE)
+    return show(visit, "act.html", act=act, results=RESULTS, live=LIVE)
 
 
 async def act_start(visit: Visit) -> Response:
@@ -99,7 +100,7 @@ async def act_stop(visit: Visit) -> Response:
     if act is None:
         return visit.see_other("/")
     act.stop()
-    return visit.see_other(act.back if not act.done else f"/acts/{act.key}")
+    return visit.see_other(act.back if not act.results else f"/acts/{act.key}")
 
 
 def _forgotten(visit: Visit) -> Response:

@@ -1,5 +1,6 @@
 """The page of copies that the hub stores: by pair of institutions, and one by one; refuse them, or send them again."""
 
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -68,14 +69,13 @@ async def prepare(visit: Visit) -> Response:
 def _by_filter(operation: str, selection: dict[str, Any], total: int) -> bulk.Work:
     """Return the work that applies an operation to the ``total`` copies of a selection."""
 
-    async def work(visit: Visit, why: str) -> AsyncIterator[int]:
-        after, done = 0, 0
+    async def work(visit: Visit, why: str) -> AsyncIterator[Counter[str]]:
+        after, remaining = 0, total
         while True:
             answer = await visit.ask(operation, **selection, why=why, after=after, limit=BATCH_MAX)
-            remaining = max(0, total - done)  # including copies that have ended meanwhile
-            count = remaining if answer["done"] else min(BATCH_MAX, remaining)
-            after, done = answer["after"], done + count
-            yield count
+            results = bulk.results_of(operation, answer)
+            after, remaining = answer["after"], remaining - results.total()
+            yield results + Counter({bulk.GONE: remaining if answer["done"] else 0})
             if answer["done"]:
                 return
 

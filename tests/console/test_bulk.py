@@ -1,0 +1,58 @@
+"""Acts on many messages: those on which nothing was done are counted, shown and recorded."""
+
+import re
+from typing import Any
+
+from semq.app import Client
+from semq.config.reach import url_of
+from semq.store.audit import AuditFilter, lines
+from tests.service.inprocess import InProcess, linked
+from tests.waiting import until
+from tests.web.running import Browser, Site, serving
+
+
+async def page_after(site: Site, browser: Browser, prepared: str) -> tuple[str, list[dict[str, Any]]]:
+    """Run a prepared act; return its page after the end, and the arguments of its audit lines, oldest first."""
+    await browser.look(prepared)
+    await browser.post_form(f"{prepared}/start", why="a test")
+
+    async def ended() -> list[dict[str, Any]]:
+        found = await site.web.database.read(lines, AuditFilter(act="bulk.", limit=10))
+        return [line["arguments"] for line in reversed(found)] if len(found) == 2 else []
+
+    recorded = await until(ended)
+    return (await browser.get(prepared)).text, recorded
+
+
+async def test_copies_that_may_not_be_refused_are_not_counted_as_refused(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    async with Client(url_of(node.settings, node.port)) as client, serving(hub) as site:
+        for ack2 in (False, False, True):
+            await client.send("56001", b"x", ack2=ack2)
+
+        async def are_stored() -> bool:
+            counted = await site.web.client.request("held.count", {})
+            return [row["rows"] for row in counted] == [3]
+
+        await until(are_stored)
+        browser = await site.signed_in("operator")
+        prepared = await browser.post_form("/held/prepare", act="refuse-all", target="56001")
+        page, recorded = await page_after(site, browser, prepared.headers["location"])
+        assert "1 / 3" in page
+        assert re.search(r"2 .{0,9}not refused: their senders keep no payload", page)
+        assert recorded[1] == {"done": 1, "of": 3, "only_copy": 2}
+
+
+async def test_failed_documents_that_are_gone_are_not_counted_as_done(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    async with serving(node) as site:
+        browser = await site.signed_in("operator")
+        prepared = await browser.post_form("/failed/prepare", act="requeue", ids=["123456", "123457"])
+        page, recorded = await page_after(site, browser, prepared.headers["location"])
+        assert "0 / 2" in page
+        assert re.search(r"2 .{0,9}not found any more", page)
+        assert recorded[1] == {"done": 0, "of": 2, "gone": 2}
