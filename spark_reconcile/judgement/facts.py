@@ -34,7 +34,7 @@ COPY_GROUPS, COPY_BITS = 8, 8
 # Texts of these columns above TEXT_MAX bytes are cut to TEXT_KEPT characters, to save memory.
 TEXTS = ("lk0", "target", "lk1", "digest", "reason", "app_key_hash", "app_domain", "app_type", "app_subtype")
 TEXT_MAX, TEXT_KEPT = 1_000, 200
-SIZE_MAX = 2**40  # bytes; no document is larger
+SIZE_MAX = 2**33  # bytes; no document is larger, and a sum of 10**9 of them fits into 64 bits
 
 LK0_PATTERN = r"^[0-9]{1,3}[.][A-Za-z0-9_-]{1,64}[.][0-9]{1,9}[.][0-9]{1,9}[.][0-9a-f]{1,16}[.][0-9]{1,19}\z"
 

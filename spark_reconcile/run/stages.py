@@ -22,6 +22,7 @@ from spark_reconcile.spark.session import small_table
 from spark_reconcile.storage import Place
 
 OTHER_DATES = ("earlier", "later", "none")  # scopes that a run only counts (``assessment.dated``)
+ABSENCES_MAX = 10_000  # absent ledgers that a run names; lines of one institution can name any number of nodes
 BROADCAST_MAX = 500_000  # number of LK0 that fit into the memory of every executor
 _OPEN = [verdict.name for verdict in VERDICTS if verdict.kind == "open"]
 _RANK = " ".join(f"WHEN '{verdict.name}' THEN {rank}" for rank, verdict in enumerate(VERDICTS))
@@ -180,7 +181,7 @@ class Absence(NamedTuple):
 def absences(
     verdicts: DataFrame, unserved: Collection[str], calendar: Calendar, day: date, carry_days: int
 ) -> list[Absence]:
-    """Return the missing ledgers that prevent verdicts, by date.
+    """Return the missing ledgers that prevent verdicts, by date; at most ABSENCES_MAX, those with the most messages.
 
     ``unserved``: see ``readings.Survey``. ``carry_days``: highest age of a carried message.
     """
@@ -198,6 +199,8 @@ def absences(
         verdicts.where("verdict = 'SOURCE_MISSING'")
         .groupBy(F.expr(name).alias("name"), F.expr(number).alias("number"))
         .agg(F.count("*").alias("messages"))
+        .orderBy(F.desc("messages"), "number", "name")
+        .limit(ABSENCES_MAX)
         .collect()
     )
     return sorted(Absence(row["name"], days[row["number"]], row["messages"]) for row in rows)

@@ -11,11 +11,13 @@ import re
 import shutil
 import sys
 import tempfile
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from subprocess import TimeoutExpired
 
 import pyspark
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
 END_S = 60.0  # longest wait for Java to end by itself
@@ -127,7 +129,8 @@ def end(limit_s: float = END_S) -> None:
     logging.getLogger().addFilter(is_not_of_py4j)
     context, gateway = SparkContext._active_spark_context, SparkContext._gateway
     if context is not None:
-        context.stop()
+        with suppress(ConnectionError, Py4JError):  # the process may have ended
+            context.stop()
     process = getattr(gateway, "proc", None)
     if process is not None:
         process.stdin.close()  # Java ends when its standard input is closed

@@ -25,8 +25,9 @@ ROWS_TO_COMPILE_FOR = 200_000  # below it, compiling a query takes longer than i
 ROWS_TO_PLAN_FOR = 20_000  # below it, one task, one plan and interpreted expressions save a fifth of processor time
 # Options of a local Java process for few and for many ledger lines. By default, HotSpot compiles no methods longer than
 # 8,000 bytes, and the code that Spark generates for the facts is longer.
-FEW_LINES = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-MANY_LINES = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
+# Without the first one, a process without memory stands still instead of ending.
+FEW_LINES = "-XX:+ExitOnOutOfMemoryError -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+MANY_LINES = "-XX:+ExitOnOutOfMemoryError -XX:+UseParallelGC -XX:-DontCompileHugeMethods"
 
 # Settings on which the verdicts depend.
 FIXED = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}
@@ -83,6 +84,8 @@ def semq_errors(kind: type[SemqError] = SparkFailed, **facts: Any) -> Iterator[N
     """Convert an exception of Spark to an error of class ``kind``."""
     try:
         yield
+    except ConnectionError as error:
+        raise kind(**facts, why="the Java process has ended; a reason may be printed above") from error
     except (PySparkException, Py4JError) as error:
         java = getattr(error, "java_exception", None)
         reason = str(error if java is None else java.getMessage())

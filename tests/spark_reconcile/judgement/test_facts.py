@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from semq.engine.uplink import DIRECTLY
 from semq.store.rows import Event, Side
-from spark_reconcile.judgement.facts import gather, read_lines
+from spark_reconcile.judgement.facts import SIZE_MAX, gather, read_lines
 from tests.spark_reconcile.date_verdicts import judge
 from tests.spark_reconcile.office import DAY, FORWARD_COURSE, HOUR, STORE_COURSE, Office, OfficeMessage, StandingClock
 
@@ -225,3 +225,7 @@ def test_messages_that_an_older_version_left_open_are_carried_on(spark: SparkSes
         0,
         0,
     )
+
+
+def test_the_sizes_of_a_billion_documents_can_be_added() -> None:
+    assert 10**9 * SIZE_MAX < 2**63

@@ -245,6 +245,17 @@ def test_with_require_all_an_absent_ledger_is_named_before_spark_starts(office: 
     assert [path for path in (office.root / "reports").rglob("*") if path.is_file() and path.name != ".lock"] == []
 
 
+def test_the_number_of_named_ledgers_is_bounded(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "ABSENCES_MAX", 2)
+    rows = [
+        ("SOURCE_MISSING", "receiver_source_missing", f"1.a.1.1.3f.{number}", f"1.n{max(number, 3)}", MIDNIGHT)
+        for number in range(9)
+    ]
+    texts = dict.fromkeys(("verdict", "finding", "lk0", "receiver"), pa.string())
+    verdicts = session.small_table(spark, rows, **texts, absent_at=pa.int64())
+    assert stages.absences(verdicts, [], Calendar(), DAY, 90) == [("1.n3", DAY, 4), ("1.n4", DAY, 1)]
+
+
 def test_a_run_without_any_message_is_published_as_implausible(office: Office, spark: SparkSession) -> None:
     for name in ("1.a", "1.b", HUB):
         office.ledger_of(name)

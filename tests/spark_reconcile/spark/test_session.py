@@ -56,6 +56,32 @@ def test_separate_executors_publish_the_result_of_a_single_process(office: Offic
     assert [line.partition(":")[0] for line in done.stderr.splitlines()] == [str(DAY), "report"]
 
 
+def test_the_end_of_java_is_reported_as_a_failure_of_spark() -> None:
+    program = """
+from spark_reconcile.errors import SparkFailed
+from spark_reconcile.spark import session
+spark = session.start("test", master="local[1]")
+java = spark.sparkContext._gateway.proc
+java.kill()
+java.wait()
+try:
+    with session.semq_errors():
+        spark.sql("SELECT 1").collect()
+except SparkFailed as error:
+    print(error.facts["why"])
+"""
+    done = call(sys.executable, "-P", "-c", program)
+    assert (done.returncode, done.stdout.strip().partition(";")[0]) == (0, "the Java process has ended"), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("rows", [0, session.ROWS_TO_COMPILE_FOR])
+@pytest.mark.parametrize("master", ["local[*]", "spark://somewhere:7077"])
+def test_java_ends_when_its_memory_is_used_up(master: str, rows: int) -> None:
+    options = session._java(master, rows)
+    assert all("-XX:+ExitOnOutOfMemoryError" in text.split() for text in options.values())
+
+
 def test_only_processes_of_this_machine_get_local_addresses() -> None:
     assert processes.local_settings("spark://somewhere:7077") == {}
     settings = processes.local_settings("local[2]")
