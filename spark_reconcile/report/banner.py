@@ -40,7 +40,7 @@ def banner(findings: Findings, pairs: Pairs, anchors: Mapping[str, str]) -> Row:
         "kind": kind,
         "heading": heading,
         "lines": [_breach(breach, findings, pairs, anchors) for breach in breaches],
-        "gaps": [_gap(gap) for gap in findings.absent],
+        "gaps": [_gap(gap, findings) for gap in findings.absent],
     }
 
 
@@ -50,7 +50,10 @@ def outcome_of(findings: Findings) -> str:
         return "implausible"
     if findings.breaches:
         return "breached"
-    return "partial" if findings.is_partial or findings.verdicts["SOURCE_MISSING"] else "met"
+    is_partial = (
+        findings.is_partial or findings.verdicts["SOURCE_MISSING"] or any(gap.is_late for gap in findings.absent)
+    )
+    return "partial" if is_partial else "met"
 
 
 def _urgency(breach: Breach) -> tuple[int, bool, int, str, str]:
@@ -91,7 +94,9 @@ _UNKNOWN = {
 }
 
 
-def _gap(gap: Gap) -> Row:
+def _gap(gap: Gap, findings: Findings) -> Row:
+    if gap.is_late:
+        return {"gap": gap, "command": f"semq reconcile backfill --from {gap.day} --to {findings.day}"}
     step = _UNKNOWN.get(gap.name)
     command = "" if step else f"semq reconcile extract --business-date {gap.day} --config FILE"
     return {"gap": gap, "step": step, "command": command}

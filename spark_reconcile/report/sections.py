@@ -13,6 +13,7 @@ from spark_reconcile.report.words import CHINESE, duration, longer, percent_abov
 from spark_reconcile.run.limits import Breach
 from spark_reconcile.settings import Limit, ReconcileSettings
 from spark_reconcile.sources.clocks import WRONG_FROM_MS, Skew
+from spark_reconcile.sources.gaps import Gap
 from spark_reconcile.sources.inputs import STATE, Source
 
 History = Sequence[tuple[date, dict[str, Any]]]
@@ -74,21 +75,22 @@ def sources(findings: Findings, settings: ReconcileSettings) -> dict[str, list[d
     """Return the ledgers that need attention, and those that are in order."""
     trouble: list[dict[str, Any]] = []
     fine: list[dict[str, Any]] = []
-    unjudged = {(gap.name, gap.day): gap.messages for gap in findings.absent}
+    unjudged = {(gap.name, gap.day): gap for gap in findings.absent}
     for source in findings.sources:
         has_unjudged = (source.source, source.day) in unjudged
         if source.day != findings.day and source.is_used and not has_unjudged:
             continue  # extracts of neighbouring dates are shown only if something is wrong with them
         row = _source(findings, source, settings)
-        row["unjudged"] = unjudged.pop((source.source, source.day), 0)
+        row["unjudged"] = unjudged.pop((source.source, source.day)).messages if has_unjudged else 0
         has_note = bool(row["note"] if findings.is_partial else source.note)
         is_fine = source.is_used and not row["is_clock_wrong"] and not has_note and not has_unjudged
         (fine if is_fine else trouble).append(row)
-    trouble += [
-        {**_source(findings, Source(day, name, "MISSING"), settings), "unjudged": messages}
-        for (name, day), messages in unjudged.items()
-    ]
+    trouble += [{**_source(findings, _absent(gap), settings), "unjudged": gap.messages} for gap in unjudged.values()]
     return {"trouble": sorted(trouble, key=lambda row: -row["unjudged"]), "fine": fine}
+
+
+def _absent(gap: Gap) -> Source:
+    return Source(gap.day, gap.name, "LATE" if gap.is_late else "MISSING")
 
 
 def _source(findings: Findings, source: Source, settings: ReconcileSettings) -> dict[str, Any]:

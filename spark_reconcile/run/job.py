@@ -27,7 +27,7 @@ from spark_reconcile.run import limits, readings, runs, stages
 from spark_reconcile.run.documents import write_documents
 from spark_reconcile.run.runs import Run
 from spark_reconcile.settings import ReconcileSettings
-from spark_reconcile.sources import clocks, gaps
+from spark_reconcile.sources import clocks, gaps, late
 from spark_reconcile.sources.evidence import (
     Evidence,
     collect_evidence,
@@ -254,7 +254,9 @@ def absent_ledgers(judged: JudgedMessages, settings: ReconcileSettings, *, is_an
         if is_any_missed
         else []
     )
-    return gaps.gaps(evidence.sources, evidence.hubs, absences, neighbours(evidence.day, *days))
+    found = gaps.gaps(evidence.sources, evidence.hubs, absences, neighbours(evidence.day, *days))
+    extracts, reports = Place.at(settings.extracts), Place.at(settings.reports)
+    return late.marked(found, extracts, reports, evidence.day, evidence.carried)
 
 
 def _apply_limits(findings: Findings, settings: ReconcileSettings, history: list[tuple[date, dict[str, Any]]]) -> None:

@@ -8,5 +8,6 @@
 | evidence | the extracts of a run and their periods                |
 | mentions | ledgers and nodes named in the lines of a date         |
 | gaps     | missing extracts, by ledger and date                   |
+| late     | extracts that were delivered after the run of the date |
 | clocks   | the difference between each node's clock and the hub's |
 """

@@ -17,6 +17,7 @@ class Gap(NamedTuple):
     name: str  #: the ledger; if none is known, the node, THE_HUB or UNKNOWN_STORE
     day: date
     messages: int
+    is_late: bool = False  #: delivered after the run of its date, which must be repeated (``late``)
 
 
 def gaps(

@@ -33,6 +33,7 @@ STATES = (
     State("REPEATED", False, False, "The same extract was delivered twice; one of them is used."),
     State("SUPERSEDED", False, False, "A later extract of the same ledger and date is used."),
     State("MISSING", False, False, "No extract of this date was delivered."),
+    State("LATE", False, False, "It was delivered after the run of its date: repeat that run and all later ones."),
     State("UNFINISHED", False, False, "The folder has no manifest: it is still being delivered."),
     State("NOT_RUN", False, False, "Without runs between an earlier run and this one, messages were not judged."),
     State("MANIFEST_WRONG", False, True, "The manifest cannot be true."),

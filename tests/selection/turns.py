@@ -177,6 +177,7 @@ TABLE = """
    5 spark_reconcile/samples/test_invention.py
  115 spark_reconcile/sources/test_clocks.py
    + spark_reconcile/sources/test_evidence.py
+   + spark_reconcile/sources/test_late.py
    + spark_reconcile/spark/test_class_archive.py
    + spark_reconcile/spark/test_session.py
    5 spark_reconcile/sources/test_footer.py::test_a_footer_with_excessive_sizes_is_not_unpacked

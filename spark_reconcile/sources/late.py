@@ -1,0 +1,53 @@
+"""Extracts that were delivered after the run of their date. To use them, repeat that run and all later ones."""
+
+from collections.abc import Iterable
+from datetime import date
+
+from spark_reconcile.errors import BadExtract
+from spark_reconcile.extracts.manifest import MANIFEST_FILE, MANIFEST_MAX, Manifest, date_folder, read_manifest
+from spark_reconcile.run import runs
+from spark_reconcile.run.runs import Run
+from spark_reconcile.sources.gaps import Gap
+from spark_reconcile.sources.inputs import THE_HUB
+from spark_reconcile.storage import Place
+
+
+def marked(gaps: Iterable[Gap], extracts: Place, reports: Place, day: date, carried: Run | None) -> list[Gap]:
+    """Return the gaps, with ``is_late`` where a repetition of earlier runs closes the gap.
+
+    ``day``: date of the present run; ``carried``: the run whose open messages it judges again.
+    """
+    dates: dict[date, _EarlierDate] = {}
+    result = []
+    for gap in gaps:
+        if gap.day < day:
+            if gap.day not in dates:
+                dates[gap.day] = _EarlierDate(extracts, reports, gap.day, carried)
+            gap = gap._replace(is_late=dates[gap.day].has_unused(gap.name))
+        result.append(gap)
+    return result
+
+
+class _EarlierDate:
+    """The complete extracts of an earlier date, and those that its current run has used."""
+
+    def __init__(self, extracts: Place, reports: Place, day: date, carried: Run | None) -> None:
+        manifests = (_manifest(folder) for folder in (extracts / date_folder(day)).folders())
+        self._delivered = [m for m in manifests if m is not None and m.day == day and m.watermark >= m.window_end]
+        run = runs.current(reports, day)
+        sources = run.summary.get("sources", ()) if run is not None else ()
+        self._used = {(each["source"], each["watermark"]) for each in sources if each["business_date"] == f"{day}"}
+        # The messages of a repeated run are carried only by runs after it.
+        self._is_stale = run is not None and carried is not None and run.began > carried.began
+
+    def has_unused(self, name: str) -> bool:
+        """Whether the open messages lack a delivered extract. ``name``: as in ``Gap``."""
+        ledgers = [m for m in self._delivered if name in (m.source, m.node) or (name == THE_HUB and m.is_hub)]
+        return bool(ledgers) and (self._is_stale or any((m.source, m.watermark) not in self._used for m in ledgers))
+
+
+def _manifest(folder: Place) -> Manifest | None:
+    try:
+        return read_manifest((folder / MANIFEST_FILE).read(MANIFEST_MAX))
+    except (OSError, BadExtract):
+        return None
