@@ -1,17 +1,19 @@
 """metrics.prom: the figures of a run in the text format that the textfile collector of Prometheus reads.
 
-Labels are closed sets: verdicts and states of sources, never nodes or messages.
+Labels are closed sets: verdicts, outcomes and states of sources, never nodes or messages.
 """
 
 from collections import Counter
 from datetime import UTC, datetime, time
 
+from spark_reconcile.report.banner import OUTCOMES, outcome_of
 from spark_reconcile.report.findings import Findings
 
 
 def metrics(findings: Findings, finished_at: float, seconds: float) -> str:
     """Return metrics.prom. ``finished_at``: seconds since 1970 UTC; ``seconds``: duration of the run."""
     day = datetime.combine(findings.day, time(), UTC).timestamp()
+    outcome = outcome_of(findings)
     states = Counter(source.state for source in findings.sources)
     families = (
         ("reconcile_business_date_timestamp_seconds", "Start of the business date, UTC.", [("", day)]),
@@ -26,6 +28,8 @@ def metrics(findings: Findings, finished_at: float, seconds: float) -> str:
         ("reconcile_sources", "Extracts by state.",
          [(f'{{state="{name}"}}', count) for name, count in sorted(states.items())]),
         ("reconcile_threshold_breaches", "Thresholds that are exceeded.", [("", len(findings.breaches))]),
+        ("reconcile_outcome", "1 for the outcome of the last published run, 0 for the others.",
+         [(f'{{outcome="{name}"}}', int(name == outcome)) for name in OUTCOMES]),
     )  # fmt: skip
     lines = []
     for name, description, values in families:

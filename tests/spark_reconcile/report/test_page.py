@@ -1,5 +1,6 @@
 """The report: complete, in order, safe, and with the same numbers in every file."""
 
+import json
 import re
 from collections import Counter
 from itertools import pairwise
@@ -198,7 +199,7 @@ def test_every_exception_has_owner_states_and_command(report: PublishedReports) 
 def test_missing_sources_old_messages_and_wrong_clocks_are_reported(report: PublishedReports) -> None:
     text = report.text
     assert "No ledger</a> of <bdi>1.c.1.1</bdi>: 6 messages cannot be judged." in text
-    assert "up to then the delivered ledgers are complete; what is absent is under Sources" in text
+    assert 'the delivered ledgers are complete; what is absent is under <a href="#sources">Sources</a>' in text
     assert "all ledgers are complete" not in text
     assert f"semq reconcile extract --business-date {NEXT} --config FILE" in text
     assert "fast by 1 h" in text
@@ -309,7 +310,7 @@ def test_prometheus_can_read_the_metrics_and_they_equal_the_summary(report: Publ
             "semq_reconcile_business_date_timestamp_seconds", "semq_reconcile_last_success_timestamp_seconds",
             "semq_reconcile_run_duration_seconds", "semq_reconcile_evidence_until_timestamp_seconds",
             "semq_reconcile_messages", "semq_reconcile_carried_messages", "semq_reconcile_sources",
-            "semq_reconcile_threshold_breaches",
+            "semq_reconcile_threshold_breaches", "semq_reconcile_outcome",
         ],
         "gauge",
     )  # fmt: skip
@@ -319,4 +320,8 @@ def test_prometheus_can_read_the_metrics_and_they_equal_the_summary(report: Publ
             assert samples[f"semq_reconcile_{name}", f'verdict="{verdict}"'] == count
     assert samples["semq_reconcile_sources", 'state="MISSING"'] == 1
     assert samples["semq_reconcile_threshold_breaches", ""] == len(summary["breaches"])
+    outcome = json.loads((report.folder / "_RESULT.json").read_text())["outcome"]
+    outcomes = {labels: value for (name, labels), value in samples.items() if name == "semq_reconcile_outcome"}
+    assert {f'outcome="{name}"' for name in ("implausible", "partial", outcome)} <= outcomes.keys()
+    assert {labels for labels, value in outcomes.items() if value} == {f'outcome="{outcome}"'}
     assert samples["semq_reconcile_evidence_until_timestamp_seconds", ""] == summary["evidence_until"] / 1000
