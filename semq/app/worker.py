@@ -176,7 +176,11 @@ def describe(error: BaseException) -> str:
     """Describe an exception in one line."""
     if isinstance(error, TimeoutError):
         return "TimeoutError: the time limit has passed"
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    try:
+        text = str(error)
+    except Exception as fault:  # noqa: BLE001 - an application's exception may fail in its own __str__
+        text = f"no text, because of {type(fault).__name__}"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def report(error: BaseException, attempts: int, deliveries: int, tag: str) -> str:

@@ -45,7 +45,9 @@ def test_a_bad_address_is_refused_and_shows_no_password(url: str) -> None:
     assert "hidden" not in caught.value.advice()
 
 
-@pytest.mark.parametrize("url", ["amqp://app:hidden/x@host", "amqp://app:hidden?x@host", "amqp://app:hidden\u2100@host"])
+@pytest.mark.parametrize(
+    "url", ["amqp://app:hidden/x@host", "amqp://app:hidden?x@host", "amqp://app:hidden\u2100@host"]
+)
 def test_a_password_with_characters_that_divide_addresses_is_not_shown(url: str) -> None:
     with pytest.raises(BadUrl) as caught:
         read_url(url)

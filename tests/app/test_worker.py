@@ -103,7 +103,14 @@ async def test_a_document_waits_while_a_function_that_exceeded_its_limit_runs() 
     await running
 
 
-@pytest.mark.parametrize("error", [ValueError("bad"), asyncio.CancelledError()])
+class Unprintable(Exception):
+    """An exception of an application that has no text."""
+
+    def __str__(self) -> str:
+        raise KeyError(self.args[0])
+
+
+@pytest.mark.parametrize("error", [ValueError("bad"), asyncio.CancelledError(), Unprintable("x")])
 async def test_a_document_is_parked_also_if_the_node_does_not_store_the_error(error: BaseException) -> None:
     handlers = Handlers()
 
