@@ -7,7 +7,7 @@ Most commands ask a running node over AMQP, by its operations.
 | main       | the entry point; errors become one line and an exit status                                    |
 | groups     | the table of commands and their modules                                                       |
 | session    | the parts that commands on a node share: connection, output, time limit, options              |
-| node_kinds | remedies for commands that were given to a node of another kind                               |
+| node_kinds | remedies for commands that were given to the wrong kind of node                               |
 | errors     | errors of the command line                                                                    |
 | messages   | ``msg``, ``queue``, ``stuck``, ``failed``, ``worker``, ``import``                             |
 | node       | ``node``, ``call``, ``cert``, ``token``, ``audit``, ``broker``, ``config``, ``db``;           |
@@ -24,7 +24,7 @@ Most commands ask a running node over AMQP, by its operations.
 
 import gc
 
-COLLECTOR_THRESHOLD = 50_000  # objects; imports make many that stay, and collections took a tenth of a short command
+COLLECTOR_THRESHOLD = 50_000  # new objects between garbage collections; by default these took a tenth of a short command
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
-"""Remedies of errors of commands that were given to a node of another kind.
+"""Remedies for commands that were given to the wrong kind of node.
 
-The tables of operations are imported only then: this takes longer than most commands.
+The tables of operations are imported only after such an error, because the import takes longer than most commands.
 """
 
 from semq.app.errors import RefusedByNode

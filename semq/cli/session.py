@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from semq.config import Settings
 
 TIMEOUT_S = 10.0  # default of --timeout
-# Variables of the command line; those of settings begin with SEMQ_, too.
+# Variables of the command line. Variables of settings begin with SEMQ_, too: see `environment`.
 NODE_VARIABLE, CONFIG_VARIABLE = "SEMQ_NODE", "SEMQ_CONFIG"
 
 NodeOption = Annotated[
@@ -153,7 +153,7 @@ async def _run_on_node(
 
 
 def named_node(node: str | None, config: Path | None, institution: str | None = None) -> NamedNode:
-    """Return the node with the URL of the option --node, or with that for an administrator in the configuration file.
+    """Return the node of option --node, or the node of the configuration file with its URL for an administrator.
 
     Raises NoNodeNamed, NoPort, ConfigUnreadable, ConfigInvalid.
     """

@@ -21,7 +21,7 @@ from semq.transport.dialer import DialConfig, dial
 from semq.transport.turn import Turn
 from semq.umx_t.address import Address
 
-# Seconds: less than the time limit of `doctor` for this part; more than an older node takes to refuse the host.
+# Seconds: less than the time limit of `doctor` for this part; more than an older node takes to refuse the virtual host.
 CONNECT_S = 8.0
 UNREACHED = (
     "Check the address in [direct] and the network, that the partner's node runs, and that both nodes trust the"

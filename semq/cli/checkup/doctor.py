@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from semq.config import Settings
 
 PART_S_MAX = 10.0  # the time limit of each part is this plus --timeout, in seconds
-BEFORE_A_START = ("machine", "database", "control database", "identity")  # parts whose faults hinder a start
+BEFORE_A_START = ("machine", "database", "control database", "identity")  # parts whose faults prevent a start
 MARKS = {"ok": "ok", "warning": "warn", "failing": "FAILS"}  # verdict | its word in a line
 
 

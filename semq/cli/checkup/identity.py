@@ -1,6 +1,6 @@
 """Checks of a node's keys, its certificate and its authority.
 
-Only the hub knows whether it has revoked the certificate: see ``hub_link``.
+``hub_link`` finds out whether the hub has revoked the certificate.
 """
 
 from collections.abc import Iterator

@@ -22,7 +22,7 @@ FILES = (
     ("http", ("certificate", "key", "client_authorities")),
     ("telemetry", ("trust",)),
 )
-EXAMPLE = "example-"  # beginning of the passwords in examples/config; rights of a file cannot keep them secret
+EXAMPLE = "example-"  # beginning of the passwords in examples/config: public, whatever the rights of the file
 AMPLE_SPACE_FACTOR = 4  # warn below this multiple of amqp.min_free_disk_bytes
 
 
@@ -112,7 +112,7 @@ def _configuration(settings: Settings) -> Finding:
     path = settings.file
     if path is None:
         return Finding("configuration", OK, detail)
-    values = settings.values()  # without those in lists, which `explain` has, too
+    values = settings.values()  # without values in lists, which `explain` includes
     secrets = [row.key for row in settings.explain() if row.value == STARS and not row.origin.startswith(PREFIX)]
     public = [key for key in secrets if _is_example(values.get(key))]
     if len(secrets) > len(public) and path.stat().st_mode & 0o007:

@@ -39,7 +39,7 @@ async def check(settings: Settings, patience_s: float) -> AsyncIterator[Finding]
         return
     try:
         client = Client(reach.url_of(settings), patience_s=patience_s)
-    except BadUrl:  # the authorities of a port with TLS, which an enrolment or the first start of a hub creates
+    except BadUrl:  # a TLS port without trusted authorities, which enrolment or the first start of a hub creates
         yield Finding("node", FAILING, "does not serve: it has no certificate yet", start_command(settings))
         return
     try:

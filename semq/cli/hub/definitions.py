@@ -78,7 +78,7 @@ def _confirm(session: Session, compared: dict[str, Any]) -> None:
 
 
 def _pair_lines(compared: dict[str, Any]) -> list[str]:
-    """Return lines about the pairs of institutions that the definitions would stop, or would take types from."""
+    """Return lines about the pairs of institutions that could no longer send, or no longer send all types."""
     pairs = compared["stops"]
     if not pairs:
         return []

@@ -1,7 +1,7 @@
 """``semq msg receive``: documents from the node's inbox to standard output or into a folder.
 
 The folder is made and checked before documents are requested. A document is acknowledged when it is printed or on the
-disk. One that cannot be written does not block later documents, and is delivered again to the next command.
+disk. A document that cannot be written does not block later documents; the next command receives it again.
 """
 
 from base64 import b64encode
@@ -58,7 +58,7 @@ class InboxReader:
         self.unwritten: set[str] = set()  #: locators of documents that could not be written
 
     async def run(self, user: str, count: int) -> bool:
-        """Receive until ``count`` documents (0: no limit) are taken, one cannot be written, or none arrives.
+        """Receive until ``count`` documents (0: no limit) are taken, one cannot be written, or none arrives in time.
 
         Return True if a document could not be written.
         """

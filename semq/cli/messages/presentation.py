@@ -41,7 +41,7 @@ FIRST_FACTS = (
     "reason",
 )
 
-# Facts whose names in answers only readers of PROTOCOL.md know: name in the answer | name for people
+# Facts whose names are explained only in PROTOCOL.md: name in the answer | name for people
 FACT_WORDS = {
     "sid": "position_in_sequence",
     "att": "attempts",

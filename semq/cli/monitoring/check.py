@@ -1,6 +1,6 @@
 """``semq check SUBJECT``: one figure of a node, compared with a limit for a warning and one for an alarm.
 
-The exit status is that of the Monitoring Plugins Development Guidelines: 0 ok, 1 warning, 2 critical, 3 unknown. An
+The exit statuses follow the Monitoring Plugins Development Guidelines: 0 ok, 1 warning, 2 critical, 3 unknown. An
 error of class Unavailable is critical, any other error unknown.
 """
 
@@ -46,7 +46,7 @@ class Subject(NamedTuple):
     """A figure of the node, with default limits."""
 
     read: Callable[[Session, str], Awaitable[Reading]]  #: session, argument NAME (may be empty)
-    unit: str  #: unit of performance data: s, or nothing for counts
+    unit: str  #: unit of performance data: s; empty for counts
     warning: float
     critical: float
     help: str

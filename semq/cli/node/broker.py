@@ -1,6 +1,6 @@
 """``semq broker queues|consumers|connections|channels|exchanges|bindings``: the AMQP broker of a node.
 
-The lists are similar to those of ``rabbitmqctl list_…``. ``semq worker list`` is also printed here.
+The lists are similar to those of ``rabbitmqctl list_…``. ``semq worker list`` uses ``print_pages``, too.
 """
 
 from collections.abc import Sequence

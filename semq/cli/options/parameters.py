@@ -1,7 +1,7 @@
 """Commands that read the values of their options without pydantic, and display their help texts literally.
 
-Typer alone reads every value by a pydantic adapter, and importing pydantic takes longer than the rest of a command that
-asks its node. Here it reads only the parameters for which `reading_of` returns None.
+Typer itself reads every value by a pydantic adapter, but the import of pydantic takes longer than all other work of a
+command on a running node. Only parameters for which `reading_of` returns None are left to Typer.
 """
 
 import inspect
