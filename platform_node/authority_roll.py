@@ -12,7 +12,7 @@ by the operator. Partners verify each other's certificates, so the new authority
 trust it.
 
 Instances of one hub share the folder of keys: each asks the nodes that are connected to it, and a phase also waits for
-every running instance. Each call of ``advance`` does everything that the phase requires, so a killed hub continues.
+every running instance. Each call of ``advance`` does everything that the phase requires, so a restarted hub continues.
 """
 
 import asyncio

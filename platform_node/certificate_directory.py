@@ -1,7 +1,7 @@
 """The hub's directory of the institutions' certificates.
 
 A node sends its certificates at each login; the hub stores them and passes them on to all partners, which check them. A
-hub with authorities accepts only unrevoked certificates signed by them, a hub without authorities all.
+hub with authorities accepts only unrevoked certificates signed by them; a hub without authorities accepts all.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -73,7 +73,7 @@ class Membership:
         self._control_url = None if section.control is None else section.control.get_secret_value()
         self._reader = None if self._control_url is None else Reader(lambda: self._control_url or "")
         self.store: StoreName = settings.node.semq_id, settings.node.semq_db_id
-        #: for the control database
+        #: runs queries and changes on the control database
         self.execute: Execute = execute if self._reader is None else self._reader.execute
         self._directory: HubDirectory
         self._state = state
@@ -164,7 +164,7 @@ class Membership:
             await self.execute(rows.add_homes, missing, self.homes.retired)
             await self._read_changed()  # another instance may have assigned some
         if missing and self.homes.missing_homes(self._directory.nodes()):
-            self._read_at = None  # the clock of a control database that was restored may be behind
+            self._read_at = None  # read all: after a restore, the clock of the control database may be behind
             await self._read_changed()
 
     async def _read_changed(self) -> None:
@@ -183,7 +183,7 @@ class Membership:
         """Declare a store lost for all instances. Return whether it was retired before. Raises StoreServed."""
         was_retired = row.name in self.homes.retired
         store = f"{row.semq_id}.{row.semq_db_id}"
-        # An instance without the control database may still serve the store: ask over the carrier.
+        # An instance that cannot reach the control database may still serve the store: ask over the carrier.
         answer = await self.store_questions.ask(row.name, "hub.instances", {}, row.retired_by)
         if answer.unreached not in (NO_CARRIER, NOT_SERVED):
             raise StoreServed(store=store)

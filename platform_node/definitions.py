@@ -2,7 +2,7 @@
 
 ::
 
-    [nodes."10008"]                     # beside those in the hub's configuration file
+    [nodes."10008"]                     # in addition to the hub's configuration file
     name = "Lindwurm Trading"
     users = ["desk", "sales"]           # one document may be sent to all of them: 4.10008
 
@@ -167,7 +167,7 @@ def _check_names(part: str, names: Iterable[str], institutions: Collection[str])
 
 
 def _located(content: dict[str, Any], fault: str) -> str:
-    """Return a fault with the name of the institution, for which msgspec writes ``$.nodes[...]``."""
+    """Return a fault with the name of the institution in place of ``$.nodes[...]``, which msgspec writes."""
     nodes = content.get("nodes")
     for name, value in nodes.items() if isinstance(nodes, dict) else ():
         try:

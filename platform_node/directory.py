@@ -96,7 +96,7 @@ class HubDirectory:
     ) -> Reason | None:
         """Return the broken term as the reason for a refusal; None if the message keeps all terms."""
         source, target = envelope.lk0.node, envelope.target.node
-        # Later attempts have a rate of their own, so that they do not use up that of new documents.
+        # Later attempts have a rate of their own, so that they do not use up the rate of new documents.
         metered = f"{source} {target}" + (" again" if envelope.att > 1 else "")
         sealed = bool(envelope.session_key)
         try:

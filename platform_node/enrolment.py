@@ -1,4 +1,4 @@
-"""Exchange ``semq.enroll`` in virtual host ``enroll``: certificates for nodes, the first one for a token.
+"""Exchange ``semq.enroll`` in virtual host ``enroll``: certificates for nodes. The first one requires a token.
 
 | operation | session logged in by | arguments      | result             |
 |-----------|----------------------|----------------|--------------------|
@@ -6,8 +6,8 @@
 | renew     | a certificate        | request        | certificate, trust |
 | who       | a certificate        |                | node, serial       |
 
-The port is that of the links, so that a firewall opens one port only. A request concerns the name of the session, never
-a name in the request.
+Links use the same port, so that a firewall has to open only one. A certificate names the node that has logged in; a
+name in the certificate request is ignored.
 """
 
 import msgspec

@@ -1,5 +1,6 @@
-"""Errors about nodes, certificates, definitions, stores and the control database: codes 1250–1269, besides those of
-``semq.pki.errors``.
+"""Errors about nodes, certificates, definitions, stores and the control database: codes 1250–1269.
+
+``semq.pki.errors`` has the errors of keys and of single certificates.
 """
 
 from semq.errors import BadInput, Misconfigured, Unavailable

@@ -17,7 +17,7 @@ CHANCE_MAX = math.nextafter(1.0, 0.0)
 
 
 class HubHomes:
-    """Stores and homes, as last read: ``semq.engine.hub.instances.Homes``."""
+    """Stores and homes, as last read. Implements ``semq.engine.hub.instances.Homes``."""
 
     def __init__(self) -> None:
         self.stores: dict[StoreName, KnownStore] = {}
@@ -52,8 +52,8 @@ def home_by_weight(node: str, weights: Mapping[StoreName, float]) -> StoreName:
 
 
 def _score(node: str, store: StoreName, weight: float) -> float:
-    """Return the score of a store for a node. The share of nodes for which a store has the highest score is its share
-    of the weights.
+    """Return the score of a store for a node. Each store has the highest score for a share of the nodes that is its
+    share of the weights.
     """
     digest = blake2b(f"{node} {store[0]}.{store[1]}".encode(), digest_size=8).digest()
     chance = (int.from_bytes(digest, "big") + 1) / (2**64 + 1)

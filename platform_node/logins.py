@@ -46,7 +46,7 @@ class HubLogins:
         self._allow_plain = allow_plain
 
     async def authenticate(self, mechanism: str, credentials: Credentials, peer: PeerInfo) -> str | None:
-        """Return the name of the user; None refuses the login. Only the log has the reason, never the client."""
+        """Return the name of the user; None refuses the login. The log has the reason; the client gets none."""
         if mechanism == "EXTERNAL":
             return self._by_certificate(credentials, peer)
         if credentials.user.startswith(TOKEN_USER_PREFIX):

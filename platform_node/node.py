@@ -211,7 +211,7 @@ class HubNode(Node[HubEngine]):
     def _refuse_attachment(self, node: Address) -> AmqpError | None:
         """Return why a node may not attach its queues now; None if it may.
 
-        Probe another instance at which it has a session, because that instance may have ended.
+        If the node has a session at another instance, probe that instance, because it may have ended.
         """
         if not self.directory.serves(node):
             return AccessRefused(NO_LONGER_SERVED)
@@ -328,8 +328,8 @@ class HubNode(Node[HubEngine]):
         return [self.store_name] if self.membership is None else await self.membership.served()
 
     async def begin_sessions(self) -> None:
-        # The new engine would ignore the frames of sessions that began before. They end first, and nodes may go to
-        # other instances, because the control database may be away for long.
+        # End older sessions first, because the new engine would ignore their frames. Their nodes can then go to other
+        # instances, even if this instance has to wait for its control database.
         self._is_admitted = False
         self.links.end_all_sessions(ConnectionForced("the hub has opened its store again"))
         if self.datagrams is not None and not self.datagrams.port.is_open:

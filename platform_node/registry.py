@@ -223,7 +223,7 @@ class Registry:
                 if is_refused or self._unwritten[key][0] is store:  # else a later login waits
                     del self._unwritten[key]
                 self.stores[store.node] = recorded
-                for refuse in reversed(refusals) if is_refused else ():  # each notes the statement before its own
+                for refuse in reversed(refusals) if is_refused else ():  # each restores the statement before its own
                     refuse(SecondStore(node=store.node, known=recorded.store_uuid, now=store.store_uuid))
             while self._disputed:
                 node = self._disputed.pop()

@@ -1,7 +1,8 @@
 """Combination of the answers of several stores.
 
-A place in a list over several stores is one number, as the operations on one store take a number: the high bits are the
-position of the store among the hub's stores, the low bits the place in the store.
+Operations on one store take a place in a list as one number. A place in a list over several stores is therefore encoded
+as one number, too: the high bits are the position of the store in the hub's list of stores, the low bits the place in
+that store.
 """
 
 from collections import Counter
@@ -105,7 +106,7 @@ def institutions(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
 
 
 def stores(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
-    """Return each store once, if possible the row of the instance that serves it.
+    """Return one row for each store, if possible from the instance that serves it.
 
     ``asked``, the number of records about copies in another store, is summed over all instances.
     """
@@ -120,7 +121,7 @@ def stores(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
 
 
 def prefer_row(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer of the store with the row of the message; if none has it, of a store with ledger lines."""
+    """Return the answer of the store that has the row of the message, otherwise of a store that has ledger lines."""
     store, message = min(answers, key=lambda answer: bool(answer[1].get("cleaned")))
     others = [store_text(other) for other, _ in answers if other != store]
     return with_store(store, message) | ({"other_stores": others} if others else {})

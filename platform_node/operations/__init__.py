@@ -1,4 +1,4 @@
-"""Operations of the hub, besides those in ``semq.service.operations``.
+"""Operations of the hub, in addition to those in ``semq.service.operations``.
 
 | module       | operations                                                          |
 |--------------|---------------------------------------------------------------------|

@@ -52,7 +52,7 @@ class DefinitionOperations:
     def __init__(self, node: OperatedHub) -> None:
         self._node = node
         self._text = ""  #: the definitions in force; empty until ``follow`` or an import has put some in force
-        self._following = asyncio.Lock()  #: held from a look at the control database to what follows from it
+        self._following = asyncio.Lock()  #: held while stored definitions are read and put in force
 
     async def follow(self) -> None:
         """Put the newest stored definitions in force: the job."""
