@@ -1,8 +1,8 @@
 """``./run bench``: sustained documents per second and latency on real processes, compared with the floor of Postgres.
 
 The floor is the rate at which Postgres alone makes the row changes of the documents. Rates are sustainable: the
-measured time ends when the queues of all nodes are empty. Latency is measured before the rates, and that of the disk at
-the same time. Options add work:
+measured time ends when the queues of all nodes are empty. Before the rates, the latencies of documents and of the disk
+are measured at the same time. Options add work:
 
     --large [N]     N documents of 1 MiB beside small ones: rate of the large ones, latency of the small ones, memory
     --backlog N     N documents wait for an offline institution during all other phases

@@ -41,7 +41,7 @@ def parser_of(name: str, doc: str | None) -> argparse.ArgumentParser:
 
 
 def count(text: str) -> int:
-    """Convert an argument that is a number of things, 1 or more."""
+    """Convert an argument that is a whole number, 1 or more."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("at least 1")

@@ -1,7 +1,7 @@
 """A probe of the disk: the time of a durable write of one page, repeated during a measurement.
 
 Latency depends on this time: a commit waits for one ``fdatasync``. The probe is a separate process (``python -m
-bench.disk FOLDER``), so that it waits for nothing but the disk.
+bench.disk FOLDER``), so that it waits only for the disk.
 """
 
 import asyncio

@@ -9,9 +9,9 @@ import sysconfig
 
 
 def is_optimized() -> bool:
-    """Whether the interpreter was configured with ``--enable-optimizations``, or is that of the distribution.
+    """Whether the interpreter was configured with ``--enable-optimizations``, or is the one of the Linux distribution.
 
-    Distributions build with optimisation, but not all have it in the configuration (Debian passes it to ``make``).
+    Distributions build with optimisation, but not all record it in the configuration (Debian passes it to ``make``).
     """
     arguments = sysconfig.get_config_var("CONFIG_ARGS") or ""
     return "--enable-optimizations" in arguments or sys.base_prefix == "/usr"

@@ -50,7 +50,7 @@ SUMMARY = """
 
 
 class Numbers(set[int]):
-    """A set of document numbers: all below ``floor``, and added ones above it. Only these need memory."""
+    """A set of document numbers: all below ``floor``, and added ones above it. Only the added ones need memory."""
 
     def __init__(self, first: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A chain of three RabbitMQ virtual hosts that stand for a hub and two institutions, as far as a broker can.
+"""A chain of three RabbitMQ virtual hosts that stand for a hub and two institutions, as closely as plain brokers can.
 
 Documents go from ``a`` through ``hub`` to ``b``, and a receipt for each comes back, through durable queues and shovels
 that acknowledge a message when the next virtual host has confirmed it:

@@ -68,7 +68,7 @@ class RabbitNode:
             "ERL_EPMD_ADDRESS": "127.0.0.1",
         }
         with (self.folder / "out").open("ab") as out:
-            # The script starts another process. In a session of their own, ``signal`` reaches both.
+            # The script starts another process. They get a session of their own, so that ``signal`` reaches both.
             process = subprocess.Popen([PROGRAM], env=environment, stdout=out, stderr=out, start_new_session=True)
         self.process = process
         return process

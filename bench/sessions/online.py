@@ -41,7 +41,7 @@ from semq.umx_t.version import PROPERTY, offer
 HANDSHAKES_MAX = 256
 RETRIES_MAX = 2560  # retries of all nodes together
 DAYS = 1.0  # validity of the certificates
-HANDLES = 200  # file handles of this process beside its connections
+HANDLES = 200  # file handles of this process in addition to its connections
 RETRY_S = 0.2
 SUMMARY = """
 {sessions} institutions online at one process of the hub, TLS with certificates; {cores} cores, load {load_1m}
