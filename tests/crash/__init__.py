@@ -5,12 +5,12 @@
 | `documents`     | the documents: drawn from the seed, the same bytes at each repetition          |
 | `book`          | an application's own durable record of received documents                      |
 | `application`   | submitters and consumers                                                       |
-| `process`       | what is killed and restarted: a node, a shared database server                 |
+| `process`       | processes that are killed and restarted: a node, a shared database server      |
 | `rabbitmq`      | a RabbitMQ node that is killed and restarted                                   |
 | `proxy`         | faults of a link: cuts, silence, delay, low bandwidth                          |
 | `world`         | the installation: hub, institutions, proxies, applications                     |
 | `node_requests` | requests that are repeated until a node answers                                |
-| `faults`        | the kinds of faults, the plan of a cycle, and the class that carries it out    |
+| `faults`        | the kinds of faults, the plan of a cycle, and the class that executes the plan |
 | `oracle`        | the checks: records against promises, ledgers, remaining rows in queues        |
 | `excuses`       | alarms and remaining rows that revocations and renewals explain                |
 | `campaign`      | cycles, checks, the report                                                     |

@@ -1,6 +1,6 @@
 """A campaign: cycles of faults under load. After each group of cycles, all work must end, and the oracle checks.
 
-The same seed plans the same faults at the same times; the timing of the machine, and so the documents, may differ.
+The same seed plans the same faults at the same times. The documents also depend on the speed of the machine.
 """
 
 import asyncio

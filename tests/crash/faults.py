@@ -45,7 +45,7 @@ SPAN_S = 2.0  # faults of a cycle begin within this time
 FIRST_CHANGE_S = 2.0  # when the first "change ways" begins, and for how long it closes each way
 STRIKE_S = 3.0  # longest wait until an armed node that serves reaches its failpoint
 SUSPENDED_S = 10.0  # likewise, until it suspends itself
-STATEMENTS_MAX = 60  # a start of a hub in a cluster has about so many exchanges with Postgres
+STATEMENTS_MAX = 60  # about the number of exchanges with Postgres in a start of a hub in a cluster
 BACK_S_MAX = 5.0  # longest pause before the start of a killed node
 # Kind | values of ``CycleFault.text``.
 TEXTS = {
@@ -54,8 +54,8 @@ TEXTS = {
     "silence": ("is_silent_to_server", "is_silent_to_dialler"),
     "take over": ("kill", "stop", "freeze"),  # fault of the owner of the store
 }
-# Faults of which only one at a time may strike the processes of the second store: another one would end the suspension
-# that "take over" and "suspend" have begun.
+# Only one fault of these kinds at a time may strike the processes of the second store. Another one would end the
+# suspension that "take over" or "suspend" has begun.
 ALONE = frozenset({"kill", "kill two", "kill both", "kill twice", "failpoint", "freeze", "take over", "suspend"})
 EMPTY_S_MAX = 120.0  # longest time until a store without homes is empty
 

@@ -1,6 +1,6 @@
 """The oracle: compares the promises of nodes with the records of the receiving applications, and reads the databases.
 
-From the code of the nodes it takes only names and error codes.
+It uses only names and error codes from the code of the nodes.
 """
 
 import json
@@ -220,8 +220,8 @@ def _judge_own_ledger(
 ) -> set[int]:
     """Check that each document is accepted once for each target, and delivered once if it has class 3.
 
-    Instead it may be refused with one of the codes ``resealing`` and sealed again by the node. Return the numbers of
-    documents that were sealed again.
+    A document may instead be refused with one of the codes ``resealing`` and sealed again by the node. Return the
+    numbers of documents that were sealed again.
     """
     resealed: set[int] = set()
     with psycopg.connect(url) as connection:

@@ -126,7 +126,8 @@ class CrashProcess(RestartedProcess, NodeProcess):
                 await self._has_ended.wait()
 
     async def wait_until_suspended(self, within_s: float) -> bool:
-        """Wait until an armed node has suspended itself; return False if it ends, or serves for so long without it.
+        """Wait until an armed node has suspended itself; return False if it ends, or is not suspended after it
+        has served for ``within_s`` seconds.
 
         Raises TimeoutError.
         """

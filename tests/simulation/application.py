@@ -76,7 +76,7 @@ class SimulatedApplications:
         self.be_present(4)
         for delay in (0.0, 30.0, 120.0):  # an earlier hold may be committed later
             self.world.time.after(delay, self._release_all)
-        for delay in (150.0, 1000.0):  # a clock that was set may have delayed releases by a day
+        for delay in (150.0, 1000.0):  # a wrong clock may have delayed releases by a day
             self.world.time.after(delay, self._release_scheduled)
 
     def _release_all(self) -> None:
@@ -91,7 +91,7 @@ class SimulatedApplications:
 
     # --- submitting
     def submit(self, documents: Sequence[PlannedDocument]) -> None:
-        """Submit documents, again if there is no answer."""
+        """Submit documents; repeat this if there is no answer."""
         submissions = [self._submission(document) for document in documents]
         if not self.host.submit(submissions):
             self.world.time.after(self.world.chance.uniform(0.5, 5.0), self.submit, documents)

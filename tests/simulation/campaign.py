@@ -175,7 +175,8 @@ def cover(
 ) -> Iterator[tuple[Cell, int | None]]:
     """Drill each decided cell that a campaign has not reached; yield each with the seed that reached it.
 
-    The seed is None if no seed reached the cell, or a drill of another cell has. ``known``: seeds that are tried first.
+    The seed is None if no seed reached the cell, or if a drill of another cell reached it. ``known``: seeds that are
+    tried first.
     """
     _, missing = coverage(totals.cells)
     for cell in missing:

@@ -176,7 +176,7 @@ class Host:
         self.plan_tick()
 
     def link_down(self, link: SimLink, was_up: bool) -> None:
-        """Note the end of a session. ``was_up``: the engine knows of its beginning."""
+        """Note the end of a session. ``was_up``: the engine was notified of its beginning."""
         if was_up:
             self.world.trace("link down", self.name, link.other.name)
             self.engine.link_down(link)

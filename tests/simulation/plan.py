@@ -46,7 +46,7 @@ GROUPS_EVERY, GROUPS_AT = 4, 3  # some documents are for a group, or for all use
 PIECES_EVERY, PIECES_AT = 10, 1  # some documents are in pieces
 DRILL_EVERY = 5  # the goals take turns
 DRILL_3 = Theme("restore_local restore_hub hold offline other_store operator rumours refusal poison cancel", acts=0.5)
-# For the events in TRUTHS. Frames get lost without the knowledge of the sender.
+# For the events in TRUTHS. Frames are lost, and their sender is not informed.
 DRILL_TRUE = replace(DRILL_3, kinds=DRILL_3.kinds + " loss stall")
 AHEAD_BYTES = 64  # from this size on a payload is stored ahead of its row
 # For ``not_here_bare``: the senders have deleted the payloads at custody, and no custody is lost.

@@ -290,7 +290,7 @@ class World:
 
     @staticmethod
     def _needs_no_record(message: SimulatedMessage) -> bool:
-        """Whether a message ended REJECTED by right: the hub or an operator refused it, or it had expired."""
+        """Whether a message rightly ended REJECTED: the hub or an operator refused it, or it had expired."""
         has_expired = message.expires_at and message.recorded is Arrival.VOID
         is_explained = message.recorded is not Arrival.RECV or was_taken_and_refused(message)
         return message.outcome is Outcome.REJECTED and is_explained and bool(message.may_be_refused or has_expired)

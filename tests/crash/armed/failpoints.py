@@ -9,8 +9,8 @@ third time, in the phase ``after``; with R1:after:3:stop it suspends itself (SIG
 | amid   | COMMIT is in the socket, its answer is not read                    | not defined                          |
 | after  | durable, not reported to any caller                                | all of it is in the socket           |
 
-Step ``boot`` is the opening of the store. Step ``statement`` is an exchange with Postgres, except the writer's; they
-are counted from the last opening. Both have the phases ``before`` and ``after`` only.
+Step ``boot`` is the opening of the store. Step ``statement`` is an exchange with Postgres that is not the writer's;
+exchanges are counted from the last opening. Both steps have the phases ``before`` and ``after`` only.
 
 The other steps are events (section 5) and messages (section 4) of PROTOCOL.md. They are recognised by ledger lines,
 deletions and frames, so the engine has no code for failpoints.

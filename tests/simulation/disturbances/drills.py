@@ -1,7 +1,7 @@
 """Drills: seeds that aim at a cell of the sender's grids that random runs reach too rarely.
 
 A drill is an ordinary run in which the false hints (``rumours``) have an aim: hints that do no harm lead rows to the
-column of the cell, then a hint makes the statement of the cell.
+column of the cell, then a hint causes the event of the cell.
 """
 
 from random import Random

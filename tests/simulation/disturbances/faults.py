@@ -403,5 +403,5 @@ def _idents(frames: Sequence[Frame]) -> list[str]:
 
 
 def _is_presence(frame: Frame) -> bool:
-    """Return whether a frame has records of presence, which faults spare."""
+    """Return whether a frame has records of presence, which no fault affects."""
     return isinstance(frame, Packet) and frame.function is Function.PRESENCE

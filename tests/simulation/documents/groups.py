@@ -43,7 +43,7 @@ def records(node: Address, institutions: Sequence[Address]) -> list[Presence]:
 
 
 def not_reported(nodes: Sequence["LocalHost"]) -> list[str]:
-    """Return a text for each pair of nodes of which the first does not know that all users of the second receive."""
+    """Return a text for each pair of nodes in which the first has no report that all users of the second receive."""
     pairs = [(first, second) for first in nodes for second in nodes if first is not second]
     return [
         f"{first.name} has {users} of {second.name}"

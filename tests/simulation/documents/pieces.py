@@ -40,7 +40,7 @@ SEARCH_S = 2.0  # longest duration of a search
 
 @dataclass(slots=True, eq=False)
 class SimulatedTransfer:
-    """A document in pieces on the disk of its sender. A restored backup does not take it back."""
+    """A document in pieces on the disk of its sender. A restore of the sender's store does not change it."""
 
     source: str
     target: str
@@ -86,7 +86,7 @@ class SimulatedPieces:
         return all(transfer.released or transfer.failed for transfer in self.transfers.values())
 
     def begin(self) -> None:
-        """Plan the documents. They have chance of their own, so that seeds keep the other documents."""
+        """Plan the documents. They have a random generator of their own, so that seeds keep the other documents."""
         chance, names = Random(self.world.plan.seed * 7 + 3), [host.name for host in self.world.locals]
         for number in range(chance.randint(1, 3) if "pieces" in self.world.plan.kinds else 0):
             source, target = chance.sample(names, 2)
@@ -99,7 +99,7 @@ class SimulatedPieces:
 
     # --- the sender
     def _send(self, transfer: SimulatedTransfer) -> None:
-        """Send the remaining pieces that have no message, and again until all have a receipt or one has failed."""
+        """Send the remaining pieces that have no message; repeat until all have a receipt or one has failed."""
         if transfer.failed:
             return
         host = self.world.host(transfer.source)

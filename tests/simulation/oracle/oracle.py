@@ -207,7 +207,7 @@ class Oracle:
                 self.demand(first < last, "ORDER", f"{one.lk0} accepted before {other.lk0}, submitted after it")
 
     def _noted(self, host: "Host", unit: Unit) -> None:
-        """R3, R4: when a receiver notes ReAck, the copy is deleted; when it notes ReAck2, the sender has an outcome."""
+        """R3, R4: a receiver notes ReAck after the deletion of the copy, and ReAck2 after the sender has an outcome."""
         for bref in unit.platform_acked & host.tables.pending.keys():
             row = host.tables.pending[bref]
             for hub_store in self.world.hub_stores:

@@ -56,7 +56,7 @@ def was_corrected(message: SimulatedMessage, reported: str) -> bool:
 
 
 def recv_contradicts_outcome(message: SimulatedMessage, may_double: bool) -> bool:
-    """Return whether a record RECV that the receiver makes now contradicts the outcome. None does after a restore."""
+    """Return whether a record RECV that the receiver makes now contradicts the outcome; after a restore, none does."""
     if message.outcome not in NOT_DELIVERED or message.source_restored or message.dest_restored:
         return False
     return not (was_taken_and_refused(message) or (may_double and message.outcome is Outcome.DROPPED))
