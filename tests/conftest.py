@@ -49,7 +49,7 @@ if TYPE_CHECKING:  # the import takes long, so only tests that start nodes do it
     from tests.app.network import Network
     from tests.service.inprocess import InProcess
 
-# The profile ``default`` has equal examples in each run; ``search`` and ``deep`` draw new ones.
+# The profile ``default`` has the same examples in each run; ``search`` and ``deep`` draw new ones.
 settings.register_profile("search", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("deep", settings.get_profile("search"), max_examples=2000)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")

@@ -66,7 +66,7 @@ def _has_space() -> bool:
 
 
 def keep_bytecode() -> None:
-    """Let this process and its children write bytecode: to rewrite assertions takes longer than many tests."""
+    """Let this process and its children write bytecode: the rewriting of assertions takes longer than many tests."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
 

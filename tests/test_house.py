@@ -94,7 +94,7 @@ IMPURE = {
 }  # fmt: skip
 IMPURE_NAMES = {"semq.clock"}
 
-# modules and functions that below floor 5 only semq/clock.py uses
+# modules and functions that only semq/clock.py may use below floor 5
 TIME_AND_RANDOM = {"time", "random", "secrets", "uuid.uuid1", "uuid.uuid4", "os.urandom"}
 NOW = re.compile(r"\b(datetime|date)\.(now|utcnow|today)\(|\buuid[14]\(|\burandom\(")
 # module | may use | because

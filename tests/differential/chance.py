@@ -1,6 +1,7 @@
 """Random scripts: definitions, publishes, gets and settlements over few names, so that they interact often.
 
-They have no consumers, because brokers may choose which of several gets a message. Module ``scripts`` has some.
+They have no consumers, because brokers may choose which of several gets a message. Module ``scripts`` has scripts with
+consumers.
 """
 
 from random import Random

@@ -303,7 +303,7 @@ def _error(error: Any) -> str:
 
 
 def _brief(step: Any) -> str:
-    """Return a line for a step, with the arguments that are no defaults."""
+    """Return a line for a step, with the arguments that differ from the defaults."""
     if isinstance(step, m.Method):
         defaults = _defaults(type(step))
         values = [(name, getattr(step, name)) for name in step.names]

@@ -105,7 +105,7 @@ class Instance:
         return self.hub.instances
 
     def is_elsewhere(self, node: Address) -> bool:
-        """Whether a node has a session at another instance, as far as this one knows."""
+        """Whether a node has a session at another instance, according to the reports to this one."""
         session = self.hub.sessions.get(str(node))
         return session is not None and not session.is_here
 

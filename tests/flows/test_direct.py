@@ -1,4 +1,4 @@
-"""Direct sessions of A with B beside the hub: ways of documents and receipts (PROTOCOL.md section 26)."""
+"""Direct sessions of A with B in addition to the hub: ways of documents and receipts (PROTOCOL.md section 26)."""
 
 from msgspec.structs import replace
 

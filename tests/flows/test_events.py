@@ -1,4 +1,4 @@
-"""Application events: one for each step of a document, and for a void marker only that of its end.
+"""Application events: one for each step of a document, and for a void marker only the event of its end.
 
 Documents that are sent without a row are remembered, up to a bound, so that later events can be reported.
 """

@@ -1,4 +1,4 @@
-"""A large body, published, kept despite kills, delivered by get and consume: memory grows less than by a copy of it.
+"""A large body, published, kept despite kills, delivered by get and consume: memory grows by less than a copy.
 
 ``./run python -m tests.interop.test_large_bodies 1024`` sends this number of MiB.
 """

@@ -95,7 +95,7 @@ def run(request: Request, descriptors: list[int]) -> None:
     for number, descriptor in enumerate((null, output, errors)):
         os.dup2(descriptor, number)
         os.close(descriptor)
-    # New objects: those of the server may have been made for a file, and would seek in a pipe.
+    # New objects, because the server's objects may have been made for a file, and would seek in a pipe.
     sys.stdout = sys.__stdout__ = os.fdopen(1, "w", closefd=False)  # type: ignore[misc]
     sys.stderr = sys.__stderr__ = os.fdopen(2, "w", errors="backslashreplace", buffering=1, closefd=False)  # type: ignore[misc]
     os.chdir(request.folder)

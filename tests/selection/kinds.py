@@ -176,8 +176,8 @@ class Groups(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """Distributes the tests over the workers by groups, in the order of the rows.
 
     A worker begins a test only when it knows the next one. xdist assigns the next group when two tests are left; this
-    class assigns it when one is left, so that a long group waits less. If the test that is left is marked, and so takes
-    long, the last group of the queue is assigned, which is short, instead of the first.
+    class assigns it when one is left, so that a long group waits less. If this one is marked, it takes long; then the
+    last group of the queue, which is short, is assigned instead of the first.
     """
 
     def _split_scope(self, nodeid: str) -> str:

@@ -1,4 +1,4 @@
-"""Limits for messages that the hub does not refuse: void markers and later attempts beyond one are not answered."""
+"""Limits for messages that the hub does not refuse: void markers and later attempts beyond a limit are not answered."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -48,7 +48,7 @@ class GroupNodes(NamedTuple):
 
     @classmethod
     async def start(cls, inprocess: InProcess, *, secure: bool = False) -> "GroupNodes":
-        """Start the nodes; wait until the first knows the definitions."""
+        """Start the nodes; wait until the first has received the definitions."""
         hub = await (inprocess.secure_hub() if secure else inprocess.hub())
         names = ("10008", "56001", "88001")
         if secure:

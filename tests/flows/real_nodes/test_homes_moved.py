@@ -34,7 +34,7 @@ async def request(inprocess: InProcess, hub: HubNode, operation: str, **argument
 
 
 async def set_home(hubs: HubInstances, hub: HubNode, node: str, store: StoreName, *others: HubNode) -> None:
-    """Make a store the home of a node; wait until ``hub`` and ``others`` know."""
+    """Make a store the home of a node; wait until ``hub`` and ``others`` have read it."""
     answer = await request(hubs.inprocess, hub, "stores.move", store=f"{store[0]}.{store[1]}", nodes=[node])
     assert answer["ok"], answer
     await settle_homes(hub, *others)

@@ -1,4 +1,4 @@
-"""Documents pass modules in the order, and at the nodes, that the pictures of their way in ARCHITECTURE.md show."""
+"""Documents pass the modules that the pictures in ARCHITECTURE.md show, in their order and at their nodes."""
 
 import asyncio
 import re
