@@ -178,7 +178,7 @@ async def test_the_trace_of_a_cancelled_message_shows_its_void_marker(inprocess:
     lines = [
         (line["event"], line["words"].startswith("its void marker"), line["detail"]) for line in await sender_lines()
     ]
-    assert lines[:3] == [("ACCEPTED", False, ""), ("SENT", False, ""), ("STORED", False, lines[2][2])]
+    assert lines[:3] == [("ACCEPTED", False, "SaveFwd=3 Ack2=1"), ("SENT", False, ""), ("STORED", False, lines[2][2])]
     assert lines[3:5] == [("VOIDED", False, "ordered twice (by guest)"), ("AGAIN", True, "ordered twice (by guest)")]
     assert [(event, is_marker) for event, is_marker, _ in lines[5:]] == [("SENT", True), ("STORED", True)]
 
