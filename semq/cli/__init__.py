@@ -24,7 +24,7 @@ Most commands ask a running node over AMQP, by its operations.
 
 import gc
 
-COLLECTOR_THRESHOLD = 50_000  # new objects between garbage collections; by default these took a tenth of a short command
+COLLECTOR_THRESHOLD = 50_000  # new objects between garbage collections, which took a tenth of a short command
 
 
 def main() -> None:
