@@ -50,6 +50,8 @@ async def receive(call: Call) -> Response:
     free = call.web.leases.free(owner)
     space, leases = AnswerSpace(call.web.memory, call.web.disk), list[DocumentLease]()
     try:
+        if not call.web.polls.is_audited:
+            await _note(call, user)
         pulled = await _pull(call, user, min(documents_max, free), wait_s, space)
         leases = call.web.leases.add(owner, pulled, lease_s)
         call.web.polls.reserve(user, pulled.documents, space)
@@ -62,7 +64,7 @@ async def receive(call: Call) -> Response:
                 call.web.leases.give_up(leases)
 
         answer = _raw_answer(call, leases, on_end) if is_raw else _json_answer(call, leases, on_end)
-        await call.note("inbox.receive", {"user": user, "documents": [lease.document.lk0 for lease in leases]})
+        await _note(call, user, *leases)
     except BaseException:
         space.release()
         call.web.leases.give_up(leases)
@@ -80,6 +82,11 @@ async def settle(call: Call) -> Response:
     document = await call.web.leases.settle(call.visitor.key, str(call.request.path_params["lease"]), act)
     await call.note(ACTS[act], {"lk0": document.lk0})
     return Response(status_code=204)
+
+
+async def _note(call: Call, user: str, *leases: DocumentLease) -> None:
+    with call.web.polls.auditing():
+        await call.note("inbox.receive", {"user": user, "documents": [lease.document.lk0 for lease in leases]})
 
 
 async def _pull(call: Call, user: str, at_most: int, wait_s: float, space: AnswerSpace) -> PulledDocuments:

@@ -8,12 +8,15 @@ documents that cannot be sent to its client:
   later polls reserve this space before they take a document.
 - Until a poll finds no document, polls take at most one document more than have found space since this shortage. If
   they took all documents of the answer again, another shortage would cost each of them a delivery.
+- If the audit line about an answer cannot be written, all polls end. Until a line can be written, polls write one before
+  they take a document.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 
 from starlette.requests import Request
 
@@ -60,6 +63,7 @@ class Polls:
     def __init__(self) -> None:
         self._waiting: dict[str, set[_Poll]] = {}
         self._shortages: dict[str, _Shortage] = {}  #: by inbox
+        self.is_audited = True  #: whether the last audit line of a poll was written
 
     @asynccontextmanager
     async def waiting(self, user: str, at_most: int, request: Request, space: AnswerSpace) -> AsyncIterator[int]:
@@ -87,6 +91,18 @@ class Polls:
             self._waiting[user].discard(poll)
             if not self._waiting[user]:
                 del self._waiting[user]
+
+    @contextmanager
+    def auditing(self) -> Iterator[None]:
+        """Run a block of code that writes an audit line; end all polls if it fails."""
+        try:
+            yield
+        except SemqError as error:
+            self.is_audited = False
+            for poll in chain.from_iterable(self._waiting.values()):
+                poll.end(error)
+            raise
+        self.is_audited = True
 
     def reserve(self, user: str, documents: Sequence[Document], space: AnswerSpace) -> None:
         """Reserve the space for documents of an inbox; end its polls if there is too little.

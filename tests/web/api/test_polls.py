@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from local_node.node import LocalNode
+from semq.store.postgres.errors import StoreUnavailable
 from semq.web.api.inbox import DOCUMENTS_MAX
 from tests.app.full_disk import full_disk
 from tests.waiting import until
@@ -54,6 +55,27 @@ async def test_a_document_without_space_ends_all_polls_of_its_inbox(site: Site, 
     release()
     (document,) = await receive(program)
     assert document["deliveries"] == 2
+
+
+async def test_while_the_audit_log_cannot_be_written_polls_take_a_document_once(
+    site: Site, node: LocalNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unavailable(*_: object, **__: object) -> int:
+        raise StoreUnavailable
+
+    program, inbox = await site.program("receive", inbox=site.inbox), node.inboxes.queue(site.inbox)
+    with monkeypatch.context() as patch:
+        patch.setattr(site.web.audit, "note", unavailable)
+        polls = [asyncio.create_task(program.post("/inbox/receive", params={"wait_s": 60})) for _ in range(4)]
+        await until(lambda: len(inbox._consumers) == len(polls))
+        await send(site, b"a")
+        assert {answer.status_code for answer in await asyncio.gather(*polls)} == {503}
+        for _ in range(REFUSED_POLLS):
+            refused = await program.post("/inbox/receive", params={"wait_s": 30})
+            assert (refused.status_code, refused.json()["code"]) == (503, StoreUnavailable.code)
+    (document,) = await receive(program)
+    assert document["deliveries"] == 2
+    assert len(await site.audit("inbox.receive")) == 2  # one to learn whether lines can be written again
 
 
 async def test_after_a_lack_of_space_polls_reserve_it_until_the_document_is_answered(site: Site) -> None:
