@@ -8,8 +8,8 @@ documents that cannot be sent to its client:
   later polls reserve this space before they take a document.
 - Until a poll finds no document, polls take at most one document more than have found space since this shortage. If
   they took all documents of the answer again, another shortage would cost each of them a delivery.
-- If the audit line about an answer cannot be written, all polls end. Until a line can be written, polls write one before
-  they take a document.
+- If the audit line about an answer cannot be written, all polls end. Until a line can be written, each poll writes one
+  before it takes a document.
 """
 
 import asyncio
