@@ -20,7 +20,7 @@ class NoPort(Misconfigured):
 
 
 class OtherNode(Misconfigured):
-    """Another node than that of the configuration answers at its address; no request was sent."""
+    """A node other than the configured one answers at this address; no request was sent."""
 
     code = "SEMQ-2221"
     remedy = (
@@ -75,7 +75,7 @@ class BadTime(BadInput):
 
 
 class NotAHub(Misconfigured):
-    """The configuration is not that of a hub."""
+    """The configuration is for a node that is not a hub."""
 
     code = "SEMQ-2210"
     remedy = "Run this with the hub's own file (node.kind = platform)."
@@ -96,7 +96,7 @@ class NothingSelected(BadInput):
 
 
 class PairsWouldStop(BadInput):
-    """The definitions would stop pairs of institutions, or types of their documents; nothing was imported."""
+    """Some pairs of institutions could no longer send all documents that they may send now; nothing was imported."""
 
     code = "SEMQ-2217"
     remedy = "Add an agreement for each pair and type that must continue (`semq definitions diff FILE`), or give --yes."

@@ -43,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--lots", type=int, default=20, metavar="N", help="number of random scripts (20)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the first random script (1)")
     parser.add_argument(
-        "--only", default="", metavar="TEXT", help="beside the random scripts, only those whose name contains TEXT"
+        "--only", default="", metavar="TEXT", help="play only scripts whose name contains TEXT, and the random ones"
     )
     parser.add_argument("--node", type=int, metavar="PORT", help="port of a running node (default: start one)")
     parser.add_argument("--rabbitmq", type=int, metavar="PORT", help="port of a running RabbitMQ (default: start one)")

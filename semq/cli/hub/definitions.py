@@ -50,7 +50,7 @@ async def import_(
         int | None, typer.Option("--expect", metavar="N", help="Import only if version N is in force.")
     ] = None,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Import although some pairs could no longer send, or not all types.")
+        bool, typer.Option("--yes", help="Import although some pairs could send fewer types of documents, or none.")
     ] = False,
 ) -> None:
     """Put definitions in force at the hub and at all online nodes; offline nodes receive them when they connect.

@@ -29,7 +29,7 @@ class Snapshot(NamedTuple):
 
     @property
     def totals(self) -> dict[str, float]:
-        """The sums since the start of the node, keyed by name."""
+        """The counters of the engine since its store was opened, and of the broker since its start, keyed by name."""
         amqp = self.status.get("amqp") or {}
         return {
             **(self.status.get("counters") or {}),
