@@ -160,7 +160,10 @@ def test_the_status_by_sql_follows_messages_that_were_sealed_again(database: str
         add((Event.REJECTED, 101, "SEMQ-5201 no key"))
         assert status(connection, "T") == status(connection, "M") == [("REJECTED", "SEMQ-5201")]
         for old, new in pairwise((101, 140, 150)):
-            add((Event.OPERATOR, old, f"continues as 1.10008.1.1.1.{new}"), (Event.ACCEPTED, new, "SaveFwd=3 Ack2=1, the document of"))
+            add(
+                (Event.OPERATOR, old, f"continues as 1.10008.1.1.1.{new}"),
+                (Event.ACCEPTED, new, "SaveFwd=3 Ack2=1, the document of"),
+            )
             assert status(connection, "T") == status(connection, "M") == [("SS_INIT", None)]
         add((Event.DELIVERED, 150, ""))
         assert status(connection, "T") == status(connection, "M") == [("DELIVERED", None)]
