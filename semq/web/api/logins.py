@@ -13,16 +13,20 @@ from typing import Any
 
 from semq.access_rights import AccessScope
 from semq.app import Client
+from semq.app.client import EVENTS, SUBMIT
 from semq.app.errors import LoginRefused
+from semq.broker.users import Right as NodeRight
 from semq.clock import Clock, draw_secret
+from semq.service.access import APPLICATIONS, NO_PERMISSIONS, application_users
 from semq.web.access.node_login import LOGIN_S, LoginServices, is_node_admin, node_url
-from semq.web.access.visitor import ALL_RIGHTS, Visitor
+from semq.web.access.visitor import ALL_RIGHTS, Right, Visitor
 from semq.web.errors import TooManyRequests
 
 LOGINS_MAX, IDLE_S = 256, 300.0  # connections; time after which an unused one is closed
 VIA = "password"  # ``via`` of these visitors
-# Rights of users who do not administer the node; the node checks each request against their permissions
-APPLICATION = frozenset({AccessScope.SUBMIT, AccessScope.RECEIVE, AccessScope.EVENTS})
+# Rights of users who do not administer the node; the node checks each request against their permissions. It does not
+# check requests for state and trace of sent documents, which need EVENTS: users have it who may submit or read events.
+APPLICATION: frozenset[Right] = frozenset({AccessScope.SUBMIT, AccessScope.RECEIVE, AccessScope.EVENTS})
 
 
 @dataclass(slots=True)
@@ -56,6 +60,8 @@ class Logins:
         self._logins: OrderedDict[str, _Login] = OrderedDict()
         self._opening = asyncio.Lock()
         self._key = draw_secret(32)
+        users = application_users(web.settings.amqp)
+        self._permissions = {user.name: user.permissions.get(APPLICATIONS) for user in users}
 
     async def visitor(self, name: str, password: str, peer: str) -> Visitor | None:
         """Return the visitor with the connection of this user; None if the user or the password is not valid.
@@ -68,8 +74,14 @@ class Logins:
         if login is None:
             return None
         login.use(self._web.clock)
-        rights = ALL_RIGHTS if is_node_admin(self._web.settings, name) else APPLICATION
-        return Visitor(name, VIA, peer, frozenset(rights), None, login.client)
+        return Visitor(name, VIA, peer, self._rights(name), None, login.client)
+
+    def _rights(self, name: str) -> frozenset[Right]:
+        if is_node_admin(self._web.settings, name):
+            return ALL_RIGHTS
+        permissions = self._permissions[name] or NO_PERMISSIONS
+        sees_sent = permissions.allow(NodeRight.WRITE, SUBMIT) or permissions.allow(NodeRight.READ, EVENTS)
+        return APPLICATION if sees_sent else APPLICATION - {AccessScope.EVENTS}
 
     def knows(self, name: str, password: str) -> bool:
         """Whether the node has accepted this login and its connection is still kept."""

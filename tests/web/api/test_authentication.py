@@ -23,6 +23,9 @@ ops = "swordfish swordfish"
 [amqp.users.erp]
 password = "erp erp erp"
 permissions = { "/" = { write = "^semq$", read = "^amq.gen", configure = "^amq.gen" } }
+[amqp.users.shop]
+password = "shop shop shop"
+permissions = { "/" = { read = "^semq.inbox" } }
 """
 
 # Role of a token | roles of the operations that it may run
@@ -136,11 +139,11 @@ async def test_users_of_the_node_have_their_own_permissions(inprocess: InProcess
     node = await inprocess.start_node(inprocess.settings("10008", text + USERS))
     await linked(node)
     async with serving(node) as site:
-        admin, erp = [
+        admin, erp, shop = [
             httpx.AsyncClient(base_url=f"{site.url}/api/v1", auth=auth, timeout=60, verify=False)
-            for auth in (("ops", "swordfish swordfish"), ("erp", "erp erp erp"))
+            for auth in (("ops", "swordfish swordfish"), ("erp", "erp erp erp"), ("shop", "shop shop shop"))
         ]
-        async with admin, erp:
+        async with admin, erp, shop:
             assert (await admin.get("/node/status")).status_code == 200
             assert (await erp.get("/node/status")).status_code == 403
             sent = await erp.post("/documents?target=56001", content=b"x")
@@ -150,6 +153,9 @@ async def test_users_of_the_node_have_their_own_permissions(inprocess: InProcess
                 answer = await erp.post(path)
                 assert (answer.status_code, answer.json()["code"]) == (403, "SEMQ-4403"), answer.text
             assert (await erp.get("/events")).status_code == 403
+            for path in (f"/documents/{sent.json()['lk0']}", f"/documents/{sent.json()['lk0']}/trace", "/events"):
+                assert (await shop.get(path)).status_code == 403, path  # it neither submits nor follows events
+            assert (await shop.post("/inbox/receive")).status_code == 200
 
 
 async def test_the_connection_of_an_upload_is_not_closed_as_idle(
