@@ -1,9 +1,8 @@
 """The nightly extract: the node's scheduler starts ``spark_reconcile extract`` as a process.
 
 It runs after the start of the node, then every day at ``extract.at``, and again a quarter of an hour after a failure.
-It extracts those of the last seven completed dates that have no complete extract, or whose lines have changed since, and
-delivers the unsent extracts.
-The extracts of the institutions of a virtual server run one after another.
+It extracts those of the last seven completed dates that have no complete extract, or whose lines have changed since,
+and delivers the unsent extracts. The extracts of the institutions of a virtual server run one after another.
 """
 
 import asyncio

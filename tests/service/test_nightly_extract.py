@@ -80,11 +80,11 @@ async def test_without_a_time_nothing_is_extracted(inprocess: InProcess) -> None
 async def test_each_institution_of_a_virtual_server_extracts_its_ledger(inprocess: InProcess) -> None:
     async with hosting(inprocess, ('extract.at = "00:30"\nextract.folder = "shared"',) * 2) as hosted:
         names = hosted.names[:2]
-        for name in names:
-            hosted.node(name).clockwork.hasten("extract")
-        for name in names:
-            last = await until(lambda name=name: hosted.node(name).nightly.last)
-            assert last["exit_status"] == 0, last
+        nodes = [hosted.node(name) for name in names]
+        for node in nodes:
+            node.clockwork.hasten("extract")
+        await until(lambda: all(node.nightly.last for node in nodes))
+        assert [node.nightly.last["exit_status"] for node in nodes] == [0, 0], nodes[0].nightly.last
     folders = {path.parent.name for path in (inprocess.folder / "shared").rglob("manifest.json")}
     assert folders == {f"source=1.{name}.1.1" for name in names}
 
