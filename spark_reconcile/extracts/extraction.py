@@ -121,7 +121,7 @@ def _refuse_if_dropped(folder: Place, connection: psycopg.Connection) -> None:
     if manifest is not None and _is_dropped(connection, manifest, _extent(connection, manifest.window)):
         raise BadRunRequest(
             "The ledger no longer has all lines of this date; the earlier extract was kept.", folder=str(folder)
-        )
+        ).with_remedy("To replace it nevertheless, remove its folder first.")
 
 
 def _present_manifest(folder: Place) -> Manifest | None:

@@ -186,7 +186,9 @@ def test_an_extract_is_kept_after_its_lines_were_dropped_from_the_ledger(
         content = manifest.read_bytes()
         asyncio.run(make_and_drop_partitions(database))
         assert commands.main([*words, *dated], CLOCK) == 2
-    assert "the earlier extract was kept" in capsys.readouterr().err
+    message = capsys.readouterr().err
+    assert "the earlier extract was kept" in message
+    assert "remove its folder" in message
     assert manifest.read_bytes() == content
 
 
