@@ -208,7 +208,7 @@ class AuthorityRoll:
         )
 
     def _note(self, name: str, names: Iterable[str], roll: Roll | None = None) -> None:
-        """Add names to list ``name`` of the state; with ``roll``, only if the phase is still that of ``roll``."""
+        """Add names to list ``name`` of the state; with ``roll``, only if the phase is still the phase of ``roll``."""
         with self._locked_state():
             if self.state is not None and (roll is None or _is_same_phase(self.state, roll)):
                 self._save(self.state.noted(name, names))

@@ -113,7 +113,7 @@ def read_definitions(text: str, configured: Sequence[str] | None = None) -> HubD
     for node in definitions.nodes:
         if not IDENTIFIER.fullmatch(node):
             raise DefinitionsRefused(
-                f"{node[:80]!r} is no name of a node: letters, digits, '-' and '_' only, 64 at most."
+                f"{node[:80]!r} is not a valid name of a node: letters, digits, '-' and '_' only, 64 at most."
             )
     _check_users(definitions.nodes)
     _check_groups(definitions.groups, None if configured is None else institutions)
@@ -133,7 +133,7 @@ def _check_users(nodes: Mapping[str, Institution]) -> None:
         invalid = [name for name in users if not IDENTIFIER.fullmatch(name) or name == PIECES_USER]
         if invalid:
             raise DefinitionsRefused(
-                f"{invalid[0][:80]!r} is no name of a user: letters, digits, '-' and '_' only, 64 at most, and not"
+                f"{invalid[0][:80]!r} is not a valid name of a user: letters, digits, '-' and '_' only, 64 at most, not"
                 f" {PIECES_USER!r}."
             )
         if len(users) > GROUP_MAX or len(set(users)) < len(users):
@@ -147,7 +147,7 @@ def _check_groups(groups: dict[str, Group], institutions: Collection[str] | None
     for name, group in groups.items():
         if not IDENTIFIER.fullmatch(name):
             raise DefinitionsRefused(
-                f"{name[:80]!r} is no name of a group: letters, digits, '-' and '_' only, 64 at most."
+                f"{name[:80]!r} is not a valid name of a group: letters, digits, '-' and '_' only, 64 at most."
             )
         if not 0 < len(group.members) <= GROUP_MAX:
             raise DefinitionsRefused(f"Group {name} needs 1 to {GROUP_MAX} members.")

@@ -133,7 +133,7 @@ class Registry:
             ticket = await self.ticket(str(node), token.encode())
         except TokenRefused as error:
             log.warning("token_refused", node=str(node), error=str(error))
-            raise TokenRefused(node=str(node)) from None  # the peer does not learn the reason
+            raise TokenRefused(node=str(node)) from None  # without the reason, which the peer must not get
         issued, now = self._sign(node, request, ticket.host_names), self._clock.wall()
         stored: IssuedCertificate | None = await self._execute(
             identities.use_token, ticket.hash, now, _row(issued, now)
@@ -214,7 +214,7 @@ class Registry:
         self._unwritten[node, store_uuid] = store, refusals
 
     async def write_stores(self) -> None:
-        """Write the stores of nodes that have logged in, and read those of refused nodes again."""
+        """Write the stores of nodes that have logged in, and read the stores of refused nodes again."""
         async with self._storing:
             while self._unwritten:
                 key, (store, refusals) = next(iter(self._unwritten.items()))

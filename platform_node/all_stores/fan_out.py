@@ -218,7 +218,7 @@ class FanOut:
             return await self._named_copies(name, given, caller)
         stores, place = self._hub.stores(), place_of(int(given.get("after", 0)))
         if place.store >= len(stores):
-            raise BadArguments("There is no such place.", after=given["after"])
+            raise BadArguments("No store has this place; begin with after=0.", after=given["after"])
         store = stores[place.store]
         answered = await self._ask(store, name, {**given, "after": place.number}, caller)
         batch: dict[str, Any] = {"counts": {}, "done": True} if answered.unreached else _result(answered)

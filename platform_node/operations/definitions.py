@@ -87,8 +87,8 @@ class DefinitionOperations:
     async def diff(self, arguments: CompareDefinitions) -> dict[str, Any]:
         """Return the changes that definitions would make, and the pairs of institutions that could no longer send.
 
-        Also pairs that would lose types of documents, which follow in brackets. At most 200 pairs are named, and
-        250,000 compared; `stops_whole` is false if there may be more. Raises DefinitionsRefused.
+        These include pairs that could no longer send some types of documents, which follow in brackets. At most 200
+        pairs are named, and 250,000 compared; `stops_whole` is false if there may be more. Raises DefinitionsRefused.
         """
         definitions = self._read(arguments.document)
         directory = self._node.directory

@@ -106,7 +106,7 @@ class StoreOperations:
         return rows + [{"store": _text(name), "state": "not here", "asked": count} for name, count in missed]
 
     async def add(self, arguments: WeighStore, caller: Caller) -> dict[str, Any]:
-        """Add a store to those of the hub, or change its share of homes. No home moves yet."""
+        """Add a store to the hub, or change the share of homes of a store. No home moves yet."""
         member, name = self._membership(), _name(arguments.store)
         if name in member.homes.retired:
             raise BadArguments("This store is retired.", store=arguments.store)

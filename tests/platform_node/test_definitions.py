@@ -142,7 +142,7 @@ GROUPS = '[groups.retailers]\nmembers = ["10008", "56001", "77001"]\n[nodes.7700
         (GROUPS.replace('77001"]', '10008"]'), "names a member twice"),
         ("[groups.retailers]\nmembers = []\n", "1 to 1000 members"),
         (f"[groups.retailers]\nmembers = {[str(n) for n in range(1001)]}\n", "1 to 1000 members"),
-        ("[groups.'a b']\nmembers = ['10008']\n", "no name of a group"),
+        ("[groups.'a b']\nmembers = ['10008']\n", "not a valid name of a group"),
         ("".join(f"[groups.g{n}]\nmembers = ['10008']\n" for n in range(201)), "More than 200 groups"),
         ("[groups.retailers]\nmember = ['10008']\n", "member"),
     ],
