@@ -68,7 +68,7 @@ def make(first_word: str | None = None) -> typer.Typer:
 def run(argv: Sequence[str] | None = None, program: Callable[[str | None], Callable[..., object]] | None = None) -> int:
     """Run one command and return its exit status.
 
-    ``argv``: words after ``semq``; None: those of ``sys.argv``. ``program``: used instead of ``make`` unless it is
+    ``argv``: words after ``semq``; None: from ``sys.argv``. ``program``: used instead of ``make`` unless it is
     None.
     """
     escape_unprintable_characters()

@@ -125,7 +125,7 @@ def _configuration(settings: Settings) -> Finding:
 
 
 def _is_example(value: object) -> bool:
-    """Return whether a value is a password of examples/config, which everybody knows."""
+    """Return whether a value is a password of examples/config, which are public."""
     return isinstance(value, SecretStr) and value.get_secret_value().startswith(EXAMPLE)
 
 

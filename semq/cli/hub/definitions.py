@@ -71,7 +71,7 @@ async def import_(
 
 
 def _confirm(session: Session, compared: dict[str, Any]) -> None:
-    """Ask the user to confirm that pairs stop, or lose types. Raises PairsWouldStop if nobody can be asked."""
+    """Ask whether pairs may stop or lose types. Raises PairsWouldStop with --json or without a terminal."""
     if session.out.as_json or not sys.stdin.isatty():
         raise PairsWouldStop(pairs=len(compared["stops"]), first=compared["stops"][0])
     typer.confirm("Import these definitions?", abort=True, err=True)

@@ -50,7 +50,7 @@ def lookup(
 
 
 def all_errors() -> list[dict[str, str]]:
-    """Return a row for every code. A class without a remedy of its own has that of its nearest base class with one."""
+    """Return a row for every code. A class without a remedy gets the remedy of its nearest base class with one."""
     classes = list(_classes())
     by_name = {definition.name: definition for definition in classes}
     rows: dict[str, dict[str, str]] = {}
