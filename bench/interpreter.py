@@ -9,7 +9,7 @@ import sysconfig
 
 
 def is_optimized() -> bool:
-    """Whether the interpreter was configured with ``--enable-optimizations``, or is the one of the Linux distribution.
+    """Whether the interpreter was configured with ``--enable-optimizations``, or belongs to the Linux distribution.
 
     Distributions build with optimisation, but not all record it in the configuration (Debian passes it to ``make``).
     """

@@ -4,11 +4,11 @@
 
 A sends to B at a fixed rate, whether or not earlier documents have arrived. The default of ``--rate`` is 80 % of the
 sustained rate of 20,000 documents, which is measured first. For each minute, the run prints the latency from publish to
-the event ``delivered``, the rows in the queues, the sizes of the queues' tables and of the ledger (with indexes), and
-the resident memory of each node. The ledger grows with the documents, by design.
+the event ``delivered``, and the resident memory of each node. It also prints the number of rows in the queues, and the
+sizes of the queues' tables and of the ledger with their indexes. The ledger grows with the documents, by design.
 
-``drift`` is the mean of the last third of the minutes divided by that of the first third: about 1 if nothing grows. A
-run has no figures if a document is lost, repeated or damaged, or if more documents are under way than are sent in
+``drift`` is the mean of the last third of the minutes divided by the mean of the first third: about 1 if nothing grows.
+A run has no figures if a document is lost, repeated or damaged, or if more documents are under way than are sent in
 ``UNDER_WAY_S_MAX`` seconds (100 at least).
 """
 

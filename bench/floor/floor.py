@@ -5,7 +5,7 @@ overhead of everything else.
 
 While the nodes are idle, each script writes to its node's Postgres server, in a fresh database with the same schema:
 
-- rows with every column filled: those that ``reference`` lists per document and table, or those of this run
+- the rows that ``reference`` lists per document and table, or the rows of this run, with every column filled
 - with the server settings of the node and ``synchronous_commit`` on
 - with about as many commits as the node made in the phase; a batch has one commit for each of the steps below
 

@@ -2,10 +2,11 @@
 
 This process simulates their nodes: a connection with TLS, a login by certificate, and the two channels and queues of a
 link (PROTOCOL.md section 14). All nodes dial at the same time, as after a restart of the hub, with at most
-``HANDSHAKES_MAX`` handshakes under way. ``login_storm_s`` is the time until the last node is online,
-``kib_per_session`` the additional memory of the hub's process for each session, and ``idle_cpu_percent`` the processor
-time of the hub, in percent of one core, while no documents are sent (heartbeats included). Each institution has one
-partner to which it may send.
+``HANDSHAKES_MAX`` handshakes under way. Each institution has one partner to which it may send.
+
+``login_storm_s`` is the time until the last node is online. ``kib_per_session`` is the additional memory of the hub's
+process for each session. ``idle_cpu_percent`` is the processor time of the hub, in percent of one core, while no
+documents are sent (heartbeats included).
 """
 
 import argparse

@@ -7,7 +7,7 @@ from bench.errors import NoProgress
 from bench.floor import rows
 from tests.waiting import until
 
-# A row of a table that stands for the queues here, because it has few mandatory columns.
+# A row of the table that is used as a queue here, because it has few mandatory columns.
 INSERT = "INSERT INTO tb_0031_submit (target, payload) VALUES ('56001', '')"
 
 
