@@ -44,7 +44,7 @@ POLL_S = 0.3
 SPAN_S = 2.0  # faults of a cycle begin within this time
 FIRST_CHANGE_S = 2.0  # when the first "change ways" begins, and for how long it closes each way
 STRIKE_S = 3.0  # longest wait until an armed node that serves reaches its failpoint
-SUSPENDED_S = 10.0  # likewise, until it suspends itself
+SUSPENDED_S = 10.0  # longest wait until an armed node that serves suspends itself
 STATEMENTS_MAX = 60  # about the number of exchanges with Postgres in a start of a hub in a cluster
 BACK_S_MAX = 5.0  # longest pause before the start of a killed node
 # Kind | values of ``CycleFault.text``.

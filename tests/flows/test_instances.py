@@ -95,7 +95,7 @@ def test_a_document_on_its_way_arrives_although_its_receiver_moves_to_another_in
 def test_a_killed_instance_is_noticed_at_the_next_message_to_it() -> None:
     several = logged_in(1, 2, 1, 1)
     killed = several.instances[1]
-    several.places.pop(several.b)  # no instance knows of the end of B's session
+    several.places.pop(several.b)  # no instance is notified of the end of B's session
     killed.kill()
     assert several.instances[0].is_elsewhere(several.b.address)
     several.a.send(b"x")
@@ -186,7 +186,7 @@ def test_one_of_two_sessions_of_one_node_ends() -> None:
     several.later(1)
     several.carrier.lose = lambda message: isinstance(message, Came)
     earlier = several.b.down
-    several.log_in(several.b, 1)  # the instances do not know each other's sessions
+    several.log_in(several.b, 1)  # the instances have no reports of each other's sessions
     several.carrier.lose = lambda message: False
     assert earlier is not None
     second.hub.link_up(earlier)

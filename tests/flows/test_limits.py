@@ -81,7 +81,7 @@ async def scene_of(inprocess: InProcess, hub_text: str) -> LimitsScene:
 
 
 async def receiver(scene: LimitsScene, text: str) -> LocalNode:
-    """Start 56001; return when 10008 knows that it is online."""
+    """Start 56001; return when 10008 has the report that it is online."""
     settings = scene.inprocess.settings("56001", text.format(name="56001", hub=scene.hub.port))
     node = await scene.inprocess.start_node(settings)
     await linked(node)
@@ -90,7 +90,7 @@ async def receiver(scene: LimitsScene, text: str) -> LocalNode:
 
 
 async def test_a_document_too_large_for_the_hub_is_refused_and_the_link_stays_up(inprocess: InProcess) -> None:
-    """The hub reads the body of one document and drops that of a larger one."""
+    """The hub reads the body of one document, and drops the body of a larger one."""
     scene = await scene_of(inprocess, SMALL_HUB)
     session = scene.a.uplink.link
     await receiver(scene, TAKES_LARGE)

@@ -149,7 +149,7 @@ def _run_client(port: int, act: Callable[[BlockingChannel, ClientBook], None], b
 
 
 def compare_queues(channel: BlockingChannel, book: ClientBook) -> None:
-    """Drain the queues, and record complaints. Messages of ``short`` expire, so those of ``short.dead`` are counted."""
+    """Drain the queues, and record complaints. Messages of ``short`` expire, so ``short.dead`` is counted."""
     drained = {queue: list(_drain(channel, queue, book)) for queue in ("work", "work.dead", "urgent", "left", "right")}
     drained["short.dead"] = list(_drain(channel, "short.dead", book, len(book.confirmed["short"])))
     for queue, numbers in drained.items():

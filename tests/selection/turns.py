@@ -1,4 +1,4 @@
-"""Long tests, which take turns: ``./run test`` runs those of one turn, a different one each day of the week.
+"""Long tests, which take turns: ``./run test`` runs the tests of one turn, another turn each day of the week.
 
 Without turns a whole run would take twice as long. ``./run test PATH``, ``--turn all`` and ``--deep`` run all of them.
 Campaigns that draw new faults or seeds, basic tests of a node, and floor 0 have no row.

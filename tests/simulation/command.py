@@ -1,6 +1,6 @@
 """`./run simulate`: campaigns of seeds, and the replay of one.
 
-Progress goes to stderr, the report to stdout (that of a campaign as one JSON object with --json).
+Progress goes to stderr, the report to stdout. With --json, the report of a campaign is one JSON object.
 """
 
 import argparse

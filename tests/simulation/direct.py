@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class DirectPair:
-    """Two local nodes of which the first dials the second."""
+    """Two local nodes; the first one dials the second one."""
 
     def __init__(self, world: "World", dialler: "LocalHost", listener: "LocalHost") -> None:
         self._world = world

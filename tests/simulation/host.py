@@ -226,7 +226,7 @@ class Host:
                     self.world.trace("commit", self.name, fault)
                 store.commit(fault)
                 if self.world.plan.goal is not None and self.world.plan.goal[2] is SenderEvent.claim:
-                    self.receive_rumours()  # before the engine learns of this commit and claims waiting rows
+                    self.receive_rumours()  # before the engine is notified of this commit and claims waiting rows
             case "deliver":
                 store.deliver()
                 if self.has_doubts:

@@ -68,7 +68,7 @@ class World:
         self.chance = Random(plan.seed * 7 + 1)
         self._trace = trace
         self.in_transit = 0  #: number of frames and of messages of the carrier
-        self.unaware_of_cut = 0  #: number of ends of cut sessions whose node does not know of the cut yet
+        self.unaware_of_cut = 0  #: number of ends of cut sessions whose nodes are not notified yet
         self.struck_off: set[str] = set()  #: institutions that the hub does not serve now
         self.oracle, self.pieces = Oracle(self), SimulatedPieces(self)
         self.locals = [LocalHost(self, name) for name in NAMES[: plan.locals]]
@@ -300,7 +300,7 @@ class World:
         messages = self.oracle.messages.values()
         if any(m.source_restored or m.dest_restored for m in messages):
             return
-        # The floor passes a refused message, but the receiver learns this only from the next message of the stream.
+        # The floor passes a refused message, but the receiver gets the floor only with the next message of the stream.
         silent = {(m.source, m.lk0.inc) for m in messages if m.outcome in REFUSALS and not m.recorded_ever}
         for host in self.locals:
             remaining = [slot for slot in host.tables.recorded if (slot.stream.store.id, slot.stream.inc) not in silent]

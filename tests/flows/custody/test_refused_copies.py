@@ -144,7 +144,7 @@ def test_a_lost_refusal_or_reack_is_repeated(lost: str) -> None:
         if matching and (wire is trio.a.down) is (lost == "the refusal") and losses < 2:
             losses += 1
             return True
-        # The marker also tells the hub that the refusal was noted.
+        # The marker also shows the hub that the refusal was noted.
         return lost == "its ReAck" and wire is trio.a.up and isinstance(frame, Data) and losses < 2
 
     trio.lose = lose
@@ -352,7 +352,7 @@ def test_a_refused_copy_is_not_sent_again() -> None:
 
 
 def test_a_cancelled_document_whose_payload_is_refused_ends_cancelled() -> None:
-    """10008 cancels before it learns of the refusal."""
+    """10008 cancels before the refusal arrives."""
     trio = stored()
     trio.cut(trio.a)
     refuse(trio)

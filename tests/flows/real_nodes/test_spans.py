@@ -1,4 +1,4 @@
-"""Spans that real nodes export over HTTP: those of one document form one tree over three nodes."""
+"""Spans that real nodes export over HTTP: the spans of one document form one tree over three nodes."""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -131,7 +131,7 @@ async def is_deleted(client: Client, lk0: str) -> bool:
 
 
 async def start(nodes: InProcess, inquiry_s: float = 0.5) -> tuple[HubNode, LocalNode, LocalNode]:
-    """Start a hub and two institutions which know each other's certificates.
+    """Start a hub and two institutions that have each other's certificates.
 
     ``inquiry_s``: first interval of A's inquiries.
     """

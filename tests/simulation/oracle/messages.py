@@ -18,7 +18,7 @@ class SimulatedMessage:
     sid: int
     number: int  #: place in the order of acceptance in the run, from 0
     group: str = ""  #: name of the submission to a group
-    promised: bool = False  #: the application knows of the acceptance
+    promised: bool = False  #: the application was informed of the acceptance
     cancelled: bool = False  #: a person asked to cancel it
     expires_at: int = 0  #: milliseconds since 1970 UTC; 0: never
     pieces: str = ""  #: @Pieces

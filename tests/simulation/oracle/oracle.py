@@ -45,7 +45,7 @@ class Oracle:
         self.world = world
         self.messages: dict[LK0, SimulatedMessage] = {}
         self.by_token: dict[str, SimulatedMessage] = {}
-        self.answered: set[str] = set()  #: tokens of submissions whose result the application knows
+        self.answered: set[str] = set()  #: tokens of submissions whose result was reported to the application
         self.streams: dict[tuple[str, OutStreamKey], SourceStream] = {}
         self.orders: dict[tuple[str, str, str], list[SimulatedMessage]] = {}
         self.frames = 0
