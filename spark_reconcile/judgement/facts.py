@@ -90,7 +90,7 @@ _PIECE = f"endswith(target, '/{PIECES_USER}') AND bit & {NOTES} = 0"
 
 FACTS = (
     # the written events, as bits by event number
-    Fact("sender", "bit_or", f"if(side = {_S}, bit, 0)"),
+    Fact("sender", "bit_or", f"if(side = {_S} AND startswith(lk0, concat(node, '.')), bit, 0)"),
     Fact("hub", "bit_or", f"if(side = {_H}, bit, 0)"),
     Fact("receiver", "bit_or", f"if(side = {_R}, bit, 0)"),
     Fact("bad", "bit_or", f"if(outside, {OUTSIDE}, 0) | if(bit = 0, {UNREADABLE}, 0)"),

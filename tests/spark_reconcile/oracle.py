@@ -20,7 +20,7 @@ FORBIDDEN = {
 
 @dataclass
 class OracleWorld:
-    """Facts besides the lines on which a verdict depends. Times: milliseconds since 1970 UTC."""
+    """What a verdict depends on, in addition to the lines of its message. Times: milliseconds since 1970 UTC."""
 
     start: int  #: of the business date
     end: int  #: of the business date
@@ -128,7 +128,7 @@ def _verdict(lines: list[OracleLine], world: OracleWorld) -> str:
     receipt = not (best_effort and any(x.ack2 is False for x in accepted))
 
     outcomes = sender_events & {E.DELIVERED, E.REJECTED, E.CANCELLED, E.LOST, E.UNKNOWN, E.DROPPED}
-    operator_acted = bool(_of(lines, S, E.OPERATOR))
+    operator_acted = any(x.node == sender_node for x in _of(lines, S, E.OPERATOR))
     # Acts of operators can lead to several outcomes; the most definite one counts.
     outcome = next(
         (known for known in (E.DELIVERED, E.REJECTED, E.CANCELLED, E.LOST, E.UNKNOWN, E.DROPPED) if known in outcomes),

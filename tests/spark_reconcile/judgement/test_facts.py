@@ -142,6 +142,11 @@ CASES: dict[str, tuple[str, str, Callable[[Lines], None]]] = {
         PARKED,
         written_by_another(Side.RECEIVER, Event.DONE),
     ),
+    "two outcomes, and another institution notes an operator's act": (
+        "STATE_CONTRADICTION",
+        f"{FORWARD_COURSE} S:REJECTED@95",
+        written_by_another(Side.SENDER, Event.OPERATOR),
+    ),
     "sent directly, then stored, and the hub has no line": (
         "MISSING_AT_HUB",
         "S:ACCEPTED@0 S:SENT@3 S:SENT@900000 S:STORED@900100c",
