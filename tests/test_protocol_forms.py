@@ -91,7 +91,7 @@ def document(digest: bytes, **attributes: Any) -> Envelope:
 
 @dataclass
 class Keys:
-    """The keys of B, which knows the certificate of A."""
+    """The keys of B, which has the certificate of A."""
 
     signing: ec.EllipticCurvePrivateKey = field(default_factory=lambda: B_KEY)
 

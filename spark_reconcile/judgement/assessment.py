@@ -73,7 +73,7 @@ class JudgementContext(NamedTuple):
     """The data common to all messages of a run."""
 
     window: Window  #: the business date
-    young_ms: int  #: for so long after its last step a message is *young*
+    young_ms: int  #: time after its last step for which a message is *young*
     ledgers: tuple[EvidenceCoverage, ...]  #: the ledgers with a used extract of the business date
     #: whether all known ledgers of the hub were delivered; false if none is known, true without a hub
     hub_complete: bool

@@ -184,8 +184,8 @@ sent_to_no_avail         NOT_DELIVERED        .                      sent       
 forwarded_to_no_avail    NOT_DELIVERED        .                      forwarded|direct     none            .
 """
 
-# Finding: what it means besides the verdict; the side that can repair it, and the deed (``repair_list.DEEDS``); both
-# empty if no node can.
+# Finding: what it means in addition to the verdict; the side that can repair it, and the deed (``repair_list.DEEDS``);
+# both empty if no node can.
 FINDINGS = {
     "line_unreadable": (
         "A line does not agree with schema version 1: it has wrong or missing values, or is in the wrong ledger.",

@@ -79,7 +79,7 @@ def write_lists(exceptions: "DataFrame", place: Place, staging: Place, index: Re
 
 
 def write_index(place: Place, index: RepairIndex, sign: Sign | None) -> None:
-    """Write the index, also without lists: from the index, a node without a list knows that it has nothing to do."""
+    """Write the index, also if there are no lists: it shows a node without a list that there is nothing to do."""
     content = index._asdict()
     signature = sign(canonical(content)) if sign is not None else None
     (place / INDEX).write(canonical({**content, "signature": signature}))

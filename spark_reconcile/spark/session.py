@@ -25,7 +25,7 @@ ROWS_TO_COMPILE_FOR = 200_000  # below it, compiling a query takes longer than i
 ROWS_TO_PLAN_FOR = 20_000  # below it, one task, one plan and interpreted expressions save a fifth of processor time
 # Options of a local Java process for few and for many ledger lines. By default, HotSpot compiles no methods longer than
 # 8,000 bytes, and the code that Spark generates for the facts is longer.
-# Without the first one, a process without memory stands still instead of ending.
+# Without the first one, a process that has used up its memory hangs instead of ending.
 FEW_LINES = "-XX:+ExitOnOutOfMemoryError -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 MANY_LINES = "-XX:+ExitOnOutOfMemoryError -XX:+UseParallelGC -XX:-DontCompileHugeMethods"
 

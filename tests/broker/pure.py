@@ -30,8 +30,8 @@ class DelayedCalls:
 
 
 class Model:
-    """A virtual host with its environment. ``later`` holds the answers of the store back until ``flush``; ``window`` is
-    the number of messages of a lane that stay in memory.
+    """A virtual host with its environment. ``later`` delays the answers of the store until ``flush``; ``window`` is the
+    number of messages of a lane that stay in memory.
     """
 
     def __init__(

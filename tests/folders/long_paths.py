@@ -1,6 +1,6 @@
-"""A folder that can be listed, while the system tells nothing about its file: the path of the file is too long.
+"""A folder that can be listed, but whose file the system does not describe, because the path of the file is too long.
 
-Without the right to enter a folder it is the same, but tests may run as root, whom missing rights do not stop.
+A folder that may not be entered behaves in the same way, but tests may run as root, whom missing rights do not stop.
 """
 
 import os

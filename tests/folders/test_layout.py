@@ -103,7 +103,7 @@ def test_a_moved_file_gets_a_name_that_no_other_file_has(layout: Layout) -> None
 
 
 def at_first_call(monkeypatch: pytest.MonkeyPatch, name: str, action: Callable[[], object]) -> None:
-    """Let another thread act, as it were, when a function of the layout is called for the first time."""
+    """Run ``action``, as another thread could, just before the first call of a function of the layout."""
     original, calls = getattr(semq.folders.layout, name), count()
 
     def after_action(*arguments: Any) -> None:

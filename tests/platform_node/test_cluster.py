@@ -68,7 +68,7 @@ class HubInstances:
         return node
 
     async def local(self, name: str, *hubs: HubNode) -> LocalNode:
-        """Start a node that knows these instances."""
+        """Start a node with the addresses of these instances."""
         more = [f"amqp://127.0.0.1:{hub.port}" for hub in hubs[1:]]
         text = LOCAL_CONFIG.format(name=name, hub=hubs[0].port).replace(
             "reconnect_s_min", f"more_urls = {more}\nreconnect_s_min".replace("'", '"')

@@ -151,7 +151,7 @@ async def test_a_killed_node_restarts_at_once_and_a_standby_takes_over_or_can_be
 
 
 class OpeningNode:
-    """A node that opens its database, and then becomes a standby without end."""
+    """A node that opens its database, and then waits as a standby without end."""
 
     endpoint = ""
 

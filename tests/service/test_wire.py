@@ -1,4 +1,4 @@
-"""The bytes of both links, recorded before the hub, show no text of sealed documents; with TLS, of no document."""
+"""The bytes of both links, recorded in front of the hub: no text of sealed documents; with TLS, of no document."""
 
 import asyncio
 from base64 import b64encode

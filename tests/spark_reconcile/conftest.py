@@ -3,7 +3,7 @@
 | fixture  | scope   | value                                                                               |
 |----------|---------|-------------------------------------------------------------------------------------|
 | `spark`  | session | a local Spark session on two cores, quick to start                                  |
-| `clock`  | test    | a standing clock at noon of the day after the business date                         |
+| `clock`  | test    | a clock that stays at noon of the day after the business date                       |
 | `office` | test    | a hub and institutions whose ledgers are written in a short notation; see ``office`` |
 """
 

@@ -38,7 +38,7 @@ _SIDES = {"S": Side.SENDER, "H": Side.HUB, "R": Side.RECEIVER}
 
 
 class StandingClock:
-    """A clock that stands, so that repeated results are equal."""
+    """A clock that does not advance, so that repeated results are equal."""
 
     def __init__(self) -> None:
         self.now = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -186,7 +186,7 @@ def test_a_file_with_passwords_that_every_user_can_read_is_a_warning(tmp_path: P
 
 
 def test_rights_to_files_with_the_passwords_of_the_examples_are_no_finding(tmp_path: Path) -> None:
-    """Everybody knows these passwords, and git keeps no rights. Where other machines reach the node, they are one."""
+    """These passwords are public, and git keeps no rights. But they are a finding if other machines reach the node."""
     examples = Path(__file__).parents[3] / "examples" / "config"
     for file in (examples / "platform.toml", examples / "a.toml", examples / "secure" / "platform.toml"):
         text = file.read_text("utf-8")

@@ -27,7 +27,7 @@ def test_a_file_is_compared_imported_and_exported(network: Network, tmp_path: Pa
 
 
 def test_a_file_with_the_text_in_force_makes_no_new_version(network: Network, tmp_path: Path) -> None:
-    """A file that differs in comments only makes one, because the text is kept as it was imported."""
+    """A file that differs only in comments makes a version, because the text is kept as it was imported."""
     at_hub = ("--node", network.hub.url)
     file = tmp_path / "definitions.toml"
     file.write_text(NAMED)

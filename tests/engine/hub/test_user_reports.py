@@ -26,7 +26,7 @@ def report(trio: Trio, *users: str) -> None:
 
 
 def present(trio: Trio) -> tuple[str, ...]:
-    """Return the present users of B that A knows."""
+    """Return the users of B that are present according to A."""
     return trio.a.engine.partners.present.get(str(B), ())
 
 

@@ -23,7 +23,7 @@ TARGETS = [each for each in MEMBERS if each != "1.10008"]
 
 
 class GroupTrio(Trio):
-    """A knows a group of A, B and two institutions that are never online."""
+    """The directory of A has a group of A, B and two institutions that are never online."""
 
     def __init__(self) -> None:
         super().__init__(connected=False)
@@ -240,7 +240,7 @@ USERS = [f"1.56001/{name}" for name in ("desk", "sales")]
 
 
 class UsersTrio(GroupTrio):
-    """A knows the users of B, and its own."""
+    """The directory of A has the users of B, and those of A."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -157,7 +157,7 @@ async def test_a_poll_while_the_store_is_away_is_answered_when_it_is_back(
 
 
 async def send_with_headers(inprocess: InProcess, node: LocalNode, *sizes: int) -> None:
-    """Send documents of this node to itself, each with a header of so many bytes and its number as body."""
+    """Send documents of this node to itself, one for each size of a header in bytes; the body is its number."""
     channel = await confirming(await inprocess.client(node))
     for number, size in enumerate(sizes):
         header = ContentHeader.build(1, Properties(headers={"n": "x" * size}))

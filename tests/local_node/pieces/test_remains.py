@@ -45,7 +45,7 @@ async def sweep(node: LocalNode) -> None:
 
 
 async def failed_documents(admin: ClientLink, code: str) -> list[str]:
-    """Return the LK0s of documents that failed for an error."""
+    """Return the LK0s of documents that failed with the error ``code``."""
     rows = (await ask(admin, "failed.list", {}))["result"]
     return [row["lk0"] for row in rows if code in str(row["error"])]
 

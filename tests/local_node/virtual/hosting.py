@@ -97,7 +97,7 @@ class RunningServer:
 
 @dataclass
 class RunningInstallation(RunningServer):
-    """A hub and a virtual server; ``names`` are the institutions that the hub knows."""
+    """A hub and a virtual server; ``names`` are the institutions in the hub's configuration."""
 
     hub: HubNode
     names: Sequence[str]
@@ -139,7 +139,7 @@ def databases(inprocess: InProcess, names: Sequence[str]) -> Iterator[str]:
 async def hosting(
     inprocess: InProcess, tables: Sequence[str] = ("", "", ""), options: str = "", *, secure: bool = False
 ) -> AsyncIterator[RunningInstallation]:
-    """Run a hub that knows five institutions, and a server with an institution for each of ``tables``.
+    """Run a hub with five configured institutions, and a server with an institution for each of ``tables``.
 
     ``tables``: further lines of the table of each institution; ``options``: further lines of section ``server``.
     ``secure``: the institutions log in at the hub by certificates, and each is enrolled with a token of its own.

@@ -63,7 +63,7 @@ class SlowReader:
 
     @property
     def unsent(self) -> int:
-        """The number of bytes that wait for it at the hub."""
+        """The number of bytes that wait for 56001 at the hub."""
         return self.hub.links.links[str(SLOW)].session.unsent()
 
     def pause(self) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-# Attributes with an address that a browser fetches or sends to. `href` is such one only outside `a`.
+# Attributes with an address that a browser fetches or sends to; `href` is one of them outside `a` only.
 _FETCHED = {"src", "srcset", "action", "formaction", "xlink:href", "data", "poster", "background", "href"}
 
 

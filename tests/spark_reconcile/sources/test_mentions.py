@@ -1,4 +1,4 @@
-"""Mentions: ledgers named in the lines of a date that have not delivered."""
+"""Mentions: ledgers that the lines of a date name, and that were not delivered."""
 
 from datetime import timedelta
 

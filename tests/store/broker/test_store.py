@@ -350,8 +350,9 @@ async def test_a_suspended_process_deletes_nothing_of_the_next_owner_when_it_con
 async def test_a_load_changes_nothing_after_another_opening_of_the_store(
     database: str, monkeypatch: pytest.MonkeyPatch, queries: int, is_reopened: bool
 ) -> None:
-    """The store is opened after so many queries of the load, by another process, or again by this one. The queries are
-    the search, two deletions of messages, one of parts of bodies, and the reading of the state.
+    """After ``queries`` queries of the load, another process opens the store, or this one opens it again.
+
+    The queries are the search, two deletions of messages, one of parts of bodies, and the reading of the state.
     """
     monkeypatch.setattr(broker_store, "MESSAGES_AT_ONCE", 2)
     async with open_notified_store(database, "one", "here") as former:

@@ -104,7 +104,7 @@ def column(url: str, statement: str) -> list[Any]:
 def versions_of_rows(url: str) -> list[Any]:
     """Return the place of each row and the transactions that wrote or locked it, except the lease, which is renewed.
 
-    The transaction counter of the server would not do: other databases and autovacuum raise it, too.
+    The transaction counter of the server is not used, because other databases and autovacuum raise it, too.
     """
     tables = column(url, "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace")
     version = "SELECT '{0} ' || ctid::text || xmin::text || xmax::text FROM {0}"

@@ -306,7 +306,7 @@ async def test_a_database_that_went_back_to_a_former_owner_is_reported(
 
 @pytest.fixture
 def fail_once(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """A function; after a call of it, the next opening of a store fails after its takeover."""
+    """Return a function whose call makes the next opening of a store fail just after the takeover."""
 
     def fail() -> None:
         async def lose(*_arguments: object) -> None:
@@ -321,7 +321,7 @@ def fail_once(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 async def test_an_opening_that_failed_after_its_takeover_is_repeated(
     database: str, fail_once: Callable[[], None]
 ) -> None:
-    """So is one whose process does not know whether its takeover was committed."""
+    """So is an opening whose takeover was perhaps committed."""
     async with open_notified_store(database) as first:
         await cut_off(first)
         fail_once()

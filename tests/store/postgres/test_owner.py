@@ -1,4 +1,4 @@
-"""The place of an owner: a process that gets its lock knows that the owner has ended."""
+"""The place of an owner: if another process gets the lock of the place, the owner has ended."""
 
 import subprocess
 import sys
