@@ -87,7 +87,7 @@ class HttpSection(Section):
     lease_s: Annotated[float, Field(gt=0, le=86_400)] = 60.0
     """time after which a received document without an acknowledgement is delivered again, unless the request sets it"""
     leases: Annotated[int, Field(ge=1, le=10_000)] = 256
-    """documents that one user or token may have received and not yet acknowledged"""
+    """documents that one user or token may have requested by polls in progress, or received and not yet acknowledged"""
     streams: Annotated[int, Field(ge=1, le=1000)] = 16
     """largest number of open event streams and long polls of one user or token"""
     oidc: OidcSection | None = None

@@ -47,13 +47,13 @@ async def receive(call: Call) -> Response:
     is_raw = RAW in call.request.headers.get("accept", "")
     documents_max = 1 if is_raw else int(_number(call, "max", 1, 1, DOCUMENTS_MAX))
     owner = call.visitor.key
-    free = call.web.leases.free(owner)
     space, leases = AnswerSpace(call.web.memory, call.web.disk), list[DocumentLease]()
     try:
         if not call.web.polls.is_audited:
             await _note(call, user)
-        pulled = await _pull(call, user, min(documents_max, free), wait_s, space)
-        leases = call.web.leases.add(owner, pulled, lease_s)
+        with call.web.leases.reserved(owner, documents_max) as at_most:
+            pulled = await _pull(call, user, at_most, wait_s, space)
+            leases = call.web.leases.add(owner, pulled, lease_s)
         call.web.polls.reserve(user, pulled.documents, space)
 
         def on_end(is_sent: bool) -> None:

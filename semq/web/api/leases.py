@@ -5,7 +5,9 @@ back to its queue and is delivered again. If the client disconnects during the a
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import structlog
@@ -40,17 +42,29 @@ class Leases:
         self._at_most = at_most
         self._open: dict[str, DocumentLease] = {}
         self._counts: dict[str, int] = {}
+        self._reserved: Counter[str] = Counter()  #: leases for documents of polls in progress, by owner
         self._returns: set[asyncio.Task[None]] = set()
 
     def has(self, owner: str) -> bool:
         return owner in self._counts
 
-    def free(self, owner: str) -> int:
-        """Return how many documents an owner may receive now. Raises TooManyRequests if none."""
-        free = self._at_most - self._counts.get(owner, 0)
+    @contextmanager
+    def reserved(self, owner: str, at_most: int) -> Iterator[int]:
+        """Reserve leases for the documents of a poll; yield their number, up to ``at_most``.
+
+        Documents beyond the limit would go back, which counts as a delivery. Raises TooManyRequests if none is free.
+        """
+        free = self._at_most - self._counts.get(owner, 0) - self._reserved[owner]
         if free <= 0:
-            raise TooManyRequests("Too many documents are received and not acknowledged.", at_most=self._at_most)
-        return free
+            text = "Too many documents are received and not acknowledged, or requested by other polls."
+            raise TooManyRequests(text, at_most=self._at_most)
+        number = min(at_most, free)
+        self._reserved[owner] += number
+        try:
+            yield number
+        finally:
+            self._reserved[owner] -= number
+            self._reserved = +self._reserved  # without the entries that are 0
 
     def add(self, owner: str, pulled: PulledDocuments, seconds: float) -> list[DocumentLease]:
         """Lease documents to an owner for ``seconds``, which begin with ``start_timers``."""

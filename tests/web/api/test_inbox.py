@@ -200,6 +200,21 @@ async def test_an_owner_has_a_limited_number_of_leases(site: Site) -> None:
     assert len(await receive(program)) == 1
 
 
+async def test_polls_that_wait_count_as_leases(site: Site, node: LocalNode) -> None:
+    program, inbox = await site.program("receive", inbox=site.inbox), node.inboxes.queue(site.inbox)
+    polls = [asyncio.create_task(program.post("/inbox/receive?wait_s=60&max=2")) for _ in range(4)]
+    await until(lambda: sum(poll.done() for poll in polls) + len(inbox._consumers) == len(polls))
+    await send(site, *(bytes([number]) for number in range(8)))
+    answers = await asyncio.gather(*polls)
+    assert sorted(answer.status_code for answer in answers) == [200, 200, 429, 429]
+    documents = [document for answer in answers for document in answer.json().get("documents", ())]
+    for document in documents:
+        assert (await program.post(f"/inbox/leases/{document['lease']}/ack")).status_code == 204
+    assert len(documents) <= 3
+    await until(lambda: has_documents(site, 8 - len(documents)))
+    assert len(await receive(program, max=3)) == 3  # the reservations of the polls have ended
+
+
 async def test_one_document_may_be_received_as_bytes_with_headers(site: Site) -> None:
     program = await site.program("receive", inbox=site.inbox)
     await send(site, b"\0\xff", app_key="a/b//Ü/1", headers={"Lot.no": 7, "Größe": 8, "a b": 9, "traceparent": PARENT})
