@@ -140,7 +140,7 @@ class LoadListener(LoadApplication):
 
 
 class Watcher:
-    """A reader of the counters of a node. Its requests disturb less than an event for each document.
+    """A reader of the counters of a node. Its requests disturb the measurement less than an event for each document.
 
     The observed time is late by at most ``POLL_S`` and the time of one request.
     """

@@ -120,7 +120,7 @@ def test_only_a_kill_of_an_institution_while_ways_change_counts() -> None:
 
 
 def kills_during_change(seed: int) -> bool:
-    """Whether a campaign of this seed revokes an institution, and kills a node of one during a change of ways."""
+    """Whether this seed revokes an institution, and kills an institution's node during a change of ways."""
     points = failpoints_by_turn(seed)
     cycles = [plan(seed, number, points, secure=True, direct=True) for number in range(1, SECURE_CYCLES + 1)]
     is_revoked = any(fault.kind == "revoke" for faults in cycles for fault in faults)

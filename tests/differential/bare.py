@@ -1,4 +1,4 @@
-"""A step of a script that sends bytes on a socket of its own, because no state machine would send them.
+"""A step of a script that sends bytes on a socket of its own, because a client's state machine would refuse to.
 
 The step logs in, opens channel 1 in confirm mode, sends its bytes, and records each received method. The texts of
 closes are left out, because they may differ between brokers.

@@ -35,7 +35,7 @@ QUEUES: dict[str, dict[str, object]] = {
     "right": {},
 }
 PERSISTENT = 2  # value of the property delivery_mode
-# In ``work``, messages whose number is a multiple of 5 are rejected, of 7 requeued once, of 41 not acknowledged.
+# In ``work``, multiples of 5 are rejected, multiples of 7 requeued once, multiples of 41 not acknowledged.
 REJECTED_EVERY, RETURNED_EVERY, KEPT_EVERY = 5, 7, 41
 
 

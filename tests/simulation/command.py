@@ -1,4 +1,4 @@
-"""`./run simulate`: campaigns of seeds, and the replay of one.
+"""`./run simulate`: campaigns of seeds, and the replay of one seed.
 
 Progress goes to stderr, the report to stdout. With --json, the report of a campaign is one JSON object.
 """

@@ -18,7 +18,7 @@ LIMIT = 3
 
 
 def offline_target(quota: int = SETTINGS.quota_rows_per_partner) -> tuple[Trio, Data]:
-    """Return a trio in which B is offline, and the message of a document of A that the hub stores."""
+    """Return a trio in which B is offline, and A's message, of which the hub stores a copy."""
     trio = Trio()
     trio.hub.core.reconfigure(replace(SETTINGS, quota_rows_per_partner=quota))
     trio.cut(trio.b)
