@@ -56,7 +56,7 @@ def check(database: str, head: ChainLink | None = None, first: date = FIRST, las
 async def filled(database: str) -> ChainLink:
     """Write lines of two days, not in order of time, in several commits; open the store twice.
 
-    Return the end of the chain as the store then knows it.
+    Return the end of the chain, as the second store has it.
     """
     async with opened(database) as store:
         await write(store, [line("a"), line("b")], [line("c", NOON - timedelta(1)), line("d"), line("e")])
