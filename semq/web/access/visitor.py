@@ -39,6 +39,8 @@ class Visitor:
     inbox: str | None = None  #: the only user whose inbox the visitor may open; None: any
     #: for a user of the node: this user's connection, so that the node checks the user's permissions; otherwise None
     login: Client | None = field(default=None, compare=False, repr=False)
+    #: likewise, for large documents: an incomplete body closes the connection, which ends the leases of ``login``
+    bulk: Client | None = field(default=None, compare=False, repr=False)
 
     @property
     def key(self) -> str:

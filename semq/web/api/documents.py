@@ -53,8 +53,9 @@ async def _submit(call: Call, target: str, body: bytes | SpooledBody, arguments:
         arguments = arguments | {"headers": headers}
     facts = {"target": target, "app_key": str(arguments.get("app_key", "")), "bytes": len(body)}
     try:
-        client = call.web.bulk if isinstance(body, SpooledBody) else call.web.client
-        sent = await _send(call.visitor.login or client, target, body, arguments)
+        web, visitor, is_large = call.web, call.visitor, isinstance(body, SpooledBody)
+        client = visitor.bulk or web.bulk if is_large else visitor.login or web.client
+        sent = await _send(client, target, body, arguments)
     except SemqError as error:
         outcome = "refused" if isinstance(error, BadInput) else "failed"
         _note(call, facts, outcome, str(error))

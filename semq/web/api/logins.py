@@ -22,7 +22,7 @@ from semq.web.access.node_login import LOGIN_S, LoginServices, is_node_admin, no
 from semq.web.access.visitor import ALL_RIGHTS, Right, Visitor
 from semq.web.errors import TooManyRequests
 
-LOGINS_MAX, IDLE_S = 256, 300.0  # connections; time after which an unused one is closed
+LOGINS_MAX, IDLE_S = 256, 300.0  # users with connections; time after which unused connections are closed
 VIA = "password"  # ``via`` of these visitors
 # Rights of users who do not administer the node; the node checks each request against their permissions. It does not
 # check requests for state and trace of sent documents, which need EVENTS: users have it who may submit or read events.
@@ -33,6 +33,7 @@ APPLICATION: frozenset[Right] = frozenset({AccessScope.SUBMIT, AccessScope.RECEI
 class _Login:
     password_hash: bytes
     client: Client
+    bulk: Client  #: a second connection, which is opened by the first large document
     used_at: float
     requests: set[asyncio.Task[Any]] = field(default_factory=set)  #: the tasks that use the connection
 
@@ -48,6 +49,10 @@ class _Login:
         if task not in self.requests:
             self.requests.add(task)
             task.add_done_callback(end)
+
+    async def close(self) -> None:
+        await self.client.close()
+        await self.bulk.close()
 
 
 class Logins:
@@ -74,7 +79,7 @@ class Logins:
         if login is None:
             return None
         login.use(self._web.clock)
-        return Visitor(name, VIA, peer, self._rights(name), None, login.client)
+        return Visitor(name, VIA, peer, self._rights(name), None, login.client, login.bulk)
 
     def _rights(self, name: str) -> frozenset[Right]:
         if is_node_admin(self._web.settings, name):
@@ -102,7 +107,8 @@ class Logins:
             await self._close_idle()
             if len(self._logins) >= LOGINS_MAX:
                 raise TooManyRequests("Too many users of the node are connected.", at_most=LOGINS_MAX)
-            client = Client(node_url(self._web, name, password), patience_s=LOGIN_S, clock=self._web.clock)
+            url = node_url(self._web, name, password)
+            client, bulk = [Client(url, patience_s=LOGIN_S, clock=self._web.clock) for _ in range(2)]
             try:
                 await client.connect()
             except LoginRefused:
@@ -112,8 +118,8 @@ class Logins:
                 await client.close()
                 raise
             if (former := self._logins.get(name)) is not None:
-                await former.client.close()
-            login = self._logins[name] = _Login(self._hash(password), client, self._web.clock.monotonic())
+                await former.close()
+            login = self._logins[name] = _Login(self._hash(password), client, bulk, self._web.clock.monotonic())
             return login
 
     async def _close_idle(self) -> None:
@@ -122,8 +128,8 @@ class Logins:
         idle = [name for name in unused if not self._is_in_use(f"{VIA}:{name}")]
         # Remove all of them before the first is closed: meanwhile a request could begin to use one of the others.
         for login in [self._logins.pop(name) for name in idle]:
-            await login.client.close()
+            await login.close()
 
     async def close(self) -> None:
         for login in self._logins.values():
-            await login.client.close()
+            await login.close()

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 
 import httpx
@@ -12,6 +12,7 @@ from local_node.node import LocalNode
 from platform_node.node import HubNode
 from semq.access_rights import AccessRole
 from semq.service.operations.operation import Kind
+from semq.transport.spool import SpooledBody
 from tests.clocks import ShiftedClock
 from tests.service.inprocess import HUB_CONFIG, LOCAL_CONFIG, InProcess, linked
 from tests.waiting import until
@@ -185,6 +186,27 @@ async def test_the_connection_of_an_upload_is_not_closed_as_idle(
             await until(lambda: not site.web.logins._logins["ops"].requests)
             assert (await erp.get("/who")).status_code == 200
             assert list(site.web.logins._logins) == ["erp"]
+
+
+async def test_a_large_upload_that_fails_leaves_the_leases_of_a_user_of_the_node(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(body: SpooledBody, size: int = 1000) -> Iterator[bytes]:
+        yield bytes(size)
+        raise OSError("the disk is broken")
+
+    hub = await inprocess.hub()
+    text = LOCAL_CONFIG.format(name="10008", hub=hub.port).replace("max_document_bytes = 100000\n", "")
+    node = await inprocess.start_node(inprocess.settings("10008", text + USERS))
+    await linked(node)
+    auth = ("ops", "swordfish swordfish")
+    async with serving(node) as site, httpx.AsyncClient(base_url=f"{site.url}/api/v1", auth=auth, verify=False) as ops:
+        await site.web.client.send("10008", b"a")
+        (document,) = (await ops.post("/inbox/receive?wait_s=30", timeout=60)).json()["documents"]
+        monkeypatch.setattr(SpooledBody, "blocks", broken)
+        failed = await ops.post("/documents?target=10008", content=bytes(3 << 20), timeout=60)
+        assert failed.status_code == 500, failed.text
+        assert (await ops.post(f"/inbox/leases/{document['lease']}/ack")).status_code == 204
 
 
 async def test_a_session_needs_the_csrf_token_for_acts(hub: HubNode) -> None:
