@@ -68,22 +68,22 @@ CHINESE = {
 # States of a message in one ledger (``situation``), in words.
 STATE_WORDS = {
     "sender": {
-        "none": "has no line", "missing": "was not delivered", "torn": "states two outcomes",
+        "none": "has no line", "missing": "delivered no ledger of that time", "torn": "states two outcomes",
         "delivered": "noted the delivery", "rejected": "noted the rejection", "cancelled": "noted the cancellation",
         "lost": "reported it lost", "unknown": "reported the outcome unknown", "dropped": "dropped it",
         "stored": "was informed that the hub stored it", "forwarded": "was informed that the hub forwarded it",
         "sent": "sent it and got no answer", "refused": "refused it", "accepted": "accepted it and never sent it",
     },
     "hub": {
-        "none": "has no line", "missing": "was not delivered", "direct": "has no part in it", "refused": "refused it",
-        "dropped": "dropped it", "released": "released its copy", "parked": "set its copy aside",
-        "sent": "sent its stored copy", "stored": "stored it", "forwarded": "forwarded it",
+        "none": "has no line", "missing": "delivered no ledger of that time", "direct": "has no part in it",
+        "refused": "refused it", "dropped": "dropped it", "released": "released its copy", "stored": "stored it",
+        "parked": "set its copy aside", "sent": "sent its stored copy", "forwarded": "forwarded it",
         "returning": "refused its copy by an operator's order", "returned": "refused its copy, and the sender noted it",
     },
     "receiver": {
-        "none": "has no line", "missing": "was not delivered", "mixed": "made two records of different kinds",
-        "parked": "recorded it and set it aside", "received": "recorded it", "rejected": "recorded a refusal",
-        "void": "recorded a void marker", "traces": "acted on it without a record",
+        "none": "has no line", "missing": "delivered no ledger of that time", "received": "recorded it",
+        "mixed": "made two records of different kinds", "parked": "recorded it and set it aside",
+        "rejected": "recorded a refusal", "void": "recorded a void marker", "traces": "acted on it without a record",
     },
 }  # fmt: skip
 

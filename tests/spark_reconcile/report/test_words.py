@@ -38,6 +38,7 @@ def test_every_state_of_a_message_has_a_text() -> None:
         "receiver": set(RECEIVERS),
     }
     assert state_words("hub", "none") == "has no line"
+    assert state_words("sender", "missing") == "delivered no ledger of that time"  # not: "The sender was not delivered"
 
 
 def test_business_keys_are_shown_as_far_as_disclosed() -> None:
