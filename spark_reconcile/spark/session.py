@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -84,7 +84,7 @@ def semq_errors(kind: type[SemqError] = SparkFailed, **facts: Any) -> Iterator[N
     """Convert an exception of Spark to an error of class ``kind``."""
     try:
         yield
-    except ConnectionError as error:
+    except (ConnectionError, Py4JNetworkError) as error:
         raise kind(**facts, why="the Java process has ended; a reason may be printed above") from error
     except (PySparkException, Py4JError) as error:
         java = getattr(error, "java_exception", None)
