@@ -218,7 +218,7 @@ TABLE = """
   18 web/node/test_payloads.py
   14 web/pages/test_account_pages.py
    5 web/pages/test_token_pages.py
-  10 web/test_process.py
+  15 web/test_process.py
    7 web/transport/test_connection.py
    6 web/transport/test_hosts.py
    4 web/transport/test_server.py::test_a_client_certificate_has_the_rights_of_its_fingerprint
