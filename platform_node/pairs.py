@@ -5,6 +5,7 @@ are allowed: the import of a first agreement stops every pair that it does not n
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import product
 from typing import NamedTuple, Protocol
 
@@ -79,10 +80,11 @@ class PartnerIndex:
 
     def types(self, source: Address, target: Address) -> tuple[str, ...]:
         """Return the patterns of the types of documents that ``source`` may send."""
-        if not self.may_send(source, target):
+        if not self._agreements:
+            return (ANY,) if self.may_send(source, target) else ()
+        if source not in self.known or target not in self.known:
             return ()
-        terms = self.terms(source, target)
-        return (ANY,) if terms is None else tuple(pattern for each in terms for pattern in each.types)
+        return tuple(pattern for each in self.terms(source, target) or () for pattern in each.types)
 
     def partners(self, node: Address) -> Sequence[Address]:
         """Return the partners of an institution; the institution itself may be among them."""
@@ -162,6 +164,11 @@ def stopped_pairs(
 ) -> StoppedPairs:
     """Return the pairs, or types of documents of pairs, that ``before`` allows and ``after`` does not."""
     old, new = PartnerIndex(accounts, before), PartnerIndex(accounts, after)
+
+    @cache  # one agreement may be that of all pairs
+    def lost_types(had: tuple[str, ...], allowed: tuple[str, ...]) -> list[str]:
+        return [pattern for pattern in had if not _includes(allowed, pattern)]
+
     pairs: list[str] = []
     for compared, (source, target) in enumerate(product(old.nodes, old.nodes)):
         if len(pairs) == NAMED_MAX or compared == COMPARED_MAX:
@@ -169,9 +176,9 @@ def stopped_pairs(
         if source == target:
             continue
         allowed = new.types(source, target)
-        if lost := [pattern for pattern in old.types(source, target) if not _includes(allowed, pattern)]:
-            lost_types = f" ({shortened(', '.join(lost), TYPES_MAX)})" if allowed else ""
-            pairs.append(f"{source.id} -> {target.id}{lost_types}")
+        if lost := lost_types(old.types(source, target), allowed):
+            named = f" ({shortened(', '.join(lost), TYPES_MAX)})" if allowed else ""
+            pairs.append(f"{source.id} -> {target.id}{named}")
     return StoppedPairs(pairs, True)
 
 

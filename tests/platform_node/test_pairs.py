@@ -1,5 +1,6 @@
 """Pairs of institutions."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -55,6 +56,21 @@ def test_the_number_of_pairs_and_comparisons_is_bounded(monkeypatch: pytest.Monk
     assert (len(stopped.pairs), stopped.is_complete) == (pairs.NAMED_MAX, False)
     monkeypatch.setattr(pairs, "COMPARED_MAX", 5)
     assert stopped_pairs(many, HubDefinitions(), after) == (["0 -> 1", "0 -> 2", "0 -> 3", "0 -> 4"], False)
+
+
+def test_pairs_with_the_same_agreements_are_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[str] = []
+    includes = pairs._includes
+
+    def counted(patterns: Sequence[str], pattern: str) -> bool:
+        compared.append(pattern)
+        return includes(patterns, pattern)
+
+    monkeypatch.setattr(pairs, "_includes", counted)
+    many = {str(number): Allowed() for number in range(20)}
+    for_all = '[[agreements]]\nfrom = ["*"]\nto = ["*"]\ntypes = ["a", "b"]\n'
+    assert stopped_pairs(many, read_definitions(for_all), read_definitions(for_all)) == ([], True)
+    assert compared == ["a", "b"]
 
 
 IDS = ["1", "2", "3", "4"]
