@@ -30,6 +30,7 @@ class ArrivingBody:
         self._gathered = 0  # bytes in ``_pieces``
         self._index = 0  # number of the next chunk
         self._body_id = 0  # 0 for a message to a service, whose body is not stored by the broker
+        self._failure: BaseException | None = None  # of a chunk
         self._is_drained = False  # whether the body is dropped, because the service gets the message without it
         self._document: ArrivingDocument | None = None
         exchange, limit = check_publish(channel, self._event(b"")), channel.session.server.message_max
@@ -86,10 +87,15 @@ class ArrivingBody:
         session.server.bodies.add(self._body_id, self._index, chunk)
         self._index += 1
         session.allowance.begin_publish(len(chunk))
-        session.journal.confirm_when_saved(self._channel, 0, len(chunk))
+        session.journal.confirm_when_saved(self, 0, len(chunk))
+
+    def saved(self, sequence: int, size: int, error: BaseException | None) -> None:
+        """Note that the store has saved a chunk, or has failed."""
+        self._channel.session.allowance.end_publish(size)
+        self._failure = self._failure or error
 
     def _saved(self, error: BaseException | None) -> None:
-        channel = self._channel
+        channel, error = self._channel, self._failure or error
         if not channel.is_open or error is not None:
             self.abandon()
             if channel.is_open:

@@ -13,6 +13,8 @@ from semq.broker.limits import BrokerLimits
 from semq.broker.queues.bodies import CHUNK
 from semq.broker.server import AmqpServer
 from semq.broker.services import CONFIRMED, OfferedMessage, ServiceExchange
+from semq.errors import Unavailable
+from semq.store.broker.operations import AddBodyChunk, Done, StoreOp
 from semq.transport.client_channel import ClientChannel
 from tests.broker.memory_store import MemoryBrokerStore
 from tests.transport.pair import ServedLinks, header, pair
@@ -341,6 +343,36 @@ async def test_a_failing_store_ends_the_channel_or_connection_that_needs_it(when
                 await channel.get("q")
         assert caught.value.reply_code == 541
         store.failure = None
+
+
+class InterruptedStore(MemoryBrokerStore):
+    """A store that is unavailable when it gets the first chunk of its first body, and never again."""
+
+    is_interrupted = False
+
+    def save(self, ops: list[StoreOp], done: Done) -> None:
+        if self.is_interrupted or not any(isinstance(op, AddBodyChunk) for op in ops):
+            super().save(ops, done)
+            return
+        self.is_interrupted = True
+        self._later(lambda: done(Unavailable()))
+
+
+async def test_a_message_of_which_one_chunk_was_not_saved_is_not_confirmed() -> None:
+    store = InterruptedStore()
+    async with pair(store, LIMITS) as endpoints:
+        channel = await confirming_channel(endpoints)
+        await channel.declare_queue("q", durable=True)
+        with pytest.raises(AmqpError) as caught:
+            await publish_and_wait(channel, "", "q", header(BIG, delivery_mode=2), BIG)
+        assert caught.value.reply_code == 541
+        again = await confirming_channel(endpoints)
+        assert await again.get("q") is None
+        await until(lambda: not store.bodies)
+        assert await publish_and_wait(again, "", "q", header(BIG, delivery_mode=2), BIG)
+        message = await again.get("q")
+        assert message is not None
+        assert message.body == BIG
 
 
 async def test_requests_after_a_large_answer_are_answered_in_order() -> None:
