@@ -13,7 +13,7 @@ documents that were sealed for them. They are deleted when two certificates were
 later, which should be longer than the longest transit of a document.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -175,9 +175,7 @@ class KeyRing:
             raise KeyRefused("The key of the certificate is not in slot next.", key_id=certificate.key_id).with_remedy(
                 "Have the authority sign the present request: `semq cert request` prints it."
             )
-        # Not the file itself: partners get what is stored here, and a bundle may have the private key.
-        issuers = (issuer.public_bytes(Encoding.PEM) for issuer in chain)
-        write_safely(self.certificate_path(certificate.key_id), b"".join((certificate.pem, *issuers)))
+        write_safely(self.certificate_path(certificate.key_id), chained_pem(certificate, chain))
         return certificate
 
     def rotate(self, now: datetime) -> NodeCertificate:
@@ -226,6 +224,11 @@ class KeyRing:
 
     def _save(self, slots: Slots) -> None:
         write_safely(self.folder / SLOTS_FILE, msgspec.json.encode(slots))
+
+
+def chained_pem(certificate: NodeCertificate, chain: Sequence[x509.Certificate]) -> bytes:
+    """Return a certificate and its chain as PEM. A file may also contain its private key, which must not be sent."""
+    return b"".join((certificate.pem, *(issuer.public_bytes(Encoding.PEM) for issuer in chain)))
 
 
 _END = b"-----END CERTIFICATE-----"

@@ -10,6 +10,7 @@ from semq.clock import Clock, draw_secret
 from semq.config.settings import Settings
 from semq.engine.secrecy.sealing import Policy, Sealing
 from semq.pki import SecretSource
+from semq.pki.slots import chained_pem
 from semq.seal.session import KeyLimits
 from semq.seal.vault import SALT_LENGTH, Vault
 from semq.service.credentials.identity import NodeIdentity
@@ -66,5 +67,6 @@ def own_keys_of(identity: NodeIdentity, clock: Clock) -> OwnKeys:
     for key_id in filter(None, (slots.active, slots.next, slots.previous, *retired_ids)):
         certificate = identity.ring.certificate(key_id)
         if certificate is not None and certificate.not_after > now:
-            certificates.append(identity.ring.certificate_path(key_id).read_text("ascii"))
+            # Not the file itself: an older SEMQ stored it as it was installed, perhaps with the private key.
+            certificates.append(chained_pem(certificate, identity.ring.chain(key_id)).decode("ascii"))
     return OwnKeys(identity.current, tuple(certificates[:CERTIFICATES_MAX]))

@@ -10,10 +10,14 @@ from typing import Any
 
 import psycopg
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from local_node.node import LocalNode
 from platform_node.node import HubNode
 from semq.cli.main import run
+from semq.service.credentials.secrecy import own_keys_of
+from tests.pki.people import authority
+from tests.service.credentials.test_identity import SettableClock, identity
 from tests.service.inprocess import LOCAL_CONFIG, InProcess, ask
 from tests.waiting import until
 
@@ -120,6 +124,15 @@ async def test_a_sealed_document_is_delivered_and_proved_and_is_in_clear_at_its_
     for text in (printed, captured.out, captured.err, caplog.text, command_lines(), json.dumps(changed)):
         assert SECRET not in text
         assert "PRIVATE KEY" not in text
+
+
+def test_a_file_of_an_older_semq_is_sent_without_its_private_key_and_texts(tmp_path: Path) -> None:
+    node_identity, issuer = identity(tmp_path, SettableClock()), authority("other").pem
+    certificate, ring = node_identity.certificate, node_identity.ring
+    key = ring.key(certificate.key_id).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    bundle = "subject=O = Müller GmbH\n".encode() + key + certificate.pem + issuer + key
+    ring.certificate_path(certificate.key_id).write_bytes(bundle)
+    assert own_keys_of(node_identity, SettableClock()).certificates == ((certificate.pem + issuer).decode(),)
 
 
 async def test_without_certificates_no_message_can_be_proved_or_sealed(inprocess: InProcess) -> None:
