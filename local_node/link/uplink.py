@@ -326,6 +326,8 @@ class Uplink:
         try:
             self._process_messages()
             self.intake.pass_on_turn()
+        except Exception:  # a defect must not stop the end of the session, nor replace the cancellation by ``stop``
+            log.exception("uplink_failed")
         finally:
             self.link = None
             self.intake.forget()

@@ -1,5 +1,7 @@
 """The link to the hub: frames in both directions, bounded and in turns."""
 
+import asyncio
+
 import pytest
 
 from local_node.link import uplink
@@ -15,7 +17,7 @@ from semq.umx_t.records import Inquiry, Presence
 from semq.umx_t.version import HIGHEST
 from tests.service.inprocess import InProcess, linked
 from tests.transport.pair import header, pair
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 A, B, HUB = Address(1, "a"), Address(1, "b"), Address(2, "hub")
 FRAMES = (
@@ -156,3 +158,24 @@ async def test_frames_that_arrived_before_the_end_of_a_session_are_processed(
     node.uplink._end_link()
     assert [type(frame) for frame in received] == [Data, Packet]
     assert not link.is_up
+
+
+async def test_a_node_stops_although_a_defect_prevents_the_processing_of_the_last_frames(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = await inprocess.hub()
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    link, client = node.uplink.link, node.uplink._client
+    assert link is not None
+    assert client is not None
+
+    def fail(link: object, frames: list[Frame]) -> None:
+        raise ValueError("a defect")
+
+    monkeypatch.setattr(node.engine, "receive", fail)
+    node.uplink._received += FRAMES
+    async with asyncio.timeout(PATIENCE_S):
+        await node.uplink.stop()
+    assert not link.is_up
+    assert not client.is_open
