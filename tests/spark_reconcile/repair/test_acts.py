@@ -50,7 +50,7 @@ def repair_list(folder: Path, **lists: list[RepairLine]) -> Path:
 async def applied(node: Any, folder: Path, *, yes: bool) -> tuple[int, dict[str, Any], list[str]]:
     """Apply a repair list at a node; return exit status, JSON result and printed lines."""
     printed: list[str] = []
-    arguments = Namespace(node=url(node), config=None, list=str(folder), yes=yes)
+    arguments = Namespace(node=url(node), config=None, institution=None, list=str(folder), yes=yes)
     code, result = await asyncio.to_thread(apply, arguments, ReconcileSettings(), None, SystemClock(), printed.append)
     return code, result, printed
 
