@@ -184,9 +184,13 @@ class DirectLinks:
                 self._refusals[name] = f"this node ended the link: its certificate {fault}"
                 text = f"the certificate of this node is no longer valid: it {fault}"
                 self._links.end_session_of(name, ConnectionForced(text))
-        for uplink in list(self.uplinks.values()):
-            if uplink.peer_info is not None and self._fault(uplink.peer_info, now):
+        for partner, uplink in list(self.uplinks.items()):
+            if uplink.peer_info is None:
+                continue
+            if self._fault(uplink.peer_info, now):
                 await uplink.restart()
+            else:
+                self._refusals.pop(str(partner), None)  # it would be shown with the next outage
 
     def _fault(self, peer: PeerInfo, now: datetime) -> str:
         """Return why the certificate of a peer is no longer valid; empty if it is valid."""

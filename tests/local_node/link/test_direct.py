@@ -225,6 +225,13 @@ async def test_a_partner_logs_in_at_the_virtual_host_of_links_only(scene: Direct
                 await scene.inprocess.client(scene.b, **login)
 
 
+async def test_the_refusal_of_a_partners_login_is_forgotten_while_the_dialled_link_is_up(scene: DirectScene) -> None:
+    assert scene.a.direct is not None
+    scene.a.logins.refusals[B] = "this node refused its login: its certificate was revoked"
+    await scene.a.direct.check(datetime.now(UTC))
+    assert not scene.a.logins.refusals
+
+
 async def test_a_password_proves_no_institution() -> None:
     certificate = ssl.PEM_cert_to_DER_cert(issued(authority()).pem.decode())
     users = UserTable([User(A, digest_of("right"), {"/": Permissions()})])
