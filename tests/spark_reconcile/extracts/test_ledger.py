@@ -29,7 +29,7 @@ from tests.waiting import until
 
 CLOCK = noon_clock()
 CLASSES = [(save_fwd, ack2) for save_fwd in (1, 2, 3) for ack2 in (False, True)]
-EXPIRES_MS = 1000
+EXPIRES_MS = 5000
 
 
 async def start(inprocess: InProcess, name: str, hub: HubNode) -> LocalNode:
