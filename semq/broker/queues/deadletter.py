@@ -7,24 +7,28 @@ RabbitMQ's rules for dead-letter exchanges:
 - The expiration is removed, so that the message does not expire again in the next queue.
 - A message that would return to a queue in which it died is dropped, unless that death or a later one was a rejection.
 
-Here x-death lists at most a hundred deaths; ``x-deaths-forgotten`` counts the unlisted ones. A message with more than
-a hundred unlisted deaths is dropped, too, unless a listed death is a rejection: it may be in a cycle longer than the
-list.
+Here x-death lists at most a hundred deaths, and fewer if the header would exceed a frame; ``x-deaths-forgotten`` counts
+the unlisted ones. A message with more than a hundred unlisted deaths is dropped, too, unless a listed death is a
+rejection: it may be in a cycle longer than the list.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from semq.amqp.limits import ConnectionLimits
+from semq.amqp.spec import FRAME_OVERHEAD
 from semq.amqp.wire import Timestamp
 from semq.broker.environment import DeathReason
 from semq.broker.queues.message import Message
 
 Death = Mapping[str, Any]
 
-_DEATHS_MAX = 100  # deaths listed in one message, since its header must fit into a frame
+_HEADER_MAX = ConnectionLimits().frame_max - FRAME_OVERHEAD  # bytes; a longer header fits into no client's frames
+_DEATHS_MAX = 100  # deaths listed in one message
 _FORGOTTEN = "x-deaths-forgotten"  # header: number of deaths that are not listed
 _FORGOTTEN_MAX = 100
+_COUNT_MAX = 1 << 62  # so that the next number can be encoded
 
 
 def dead_letter(
@@ -32,17 +36,32 @@ def dead_letter(
 ) -> Message:
     """Return the message for the dead-letter ``exchange``; with ``routing_key`` None it keeps its own routing keys."""
     deaths = _deaths(message, queue, reason, at)
-    headers: dict[str, Any] = {"x-death": deaths[:_DEATHS_MAX]}
-    if len(deaths) > _DEATHS_MAX:
-        headers[_FORGOTTEN] = _forgotten(message) + len(deaths) - _DEATHS_MAX
+    firsts: dict[str, Any] = {}
     if "x-first-death-queue" not in message.headers():
-        headers["x-first-death-queue"] = queue
-        headers["x-first-death-reason"] = reason.value
-        headers["x-first-death-exchange"] = message.exchange
-    if routing_key is not None:
-        headers["CC"] = None  # the new routing key replaces all old ones
-    header = message.header.amended(headers=headers, expiration=None)
+        firsts["x-first-death-queue"] = queue
+        firsts["x-first-death-reason"] = reason.value
+        firsts["x-first-death-exchange"] = message.exchange
+    replaced = {"CC": None} if routing_key is not None else {}  # the new routing key replaces all old ones
+    header = message.header
+    for record in _records(deaths, _forgotten(message), firsts):
+        header = message.header.amended(headers=replaced | record, expiration=None)
+        if len(header.raw) <= _HEADER_MAX:
+            break
+    else:  # only the record: a message that fits into no frame would stop its queue
+        header = message.header.amended(headers=None, expiration=None).amended(headers=record)
     return Message(exchange, message.routing_key if routing_key is None else routing_key, header, message.body)
+
+
+def _records(deaths: list[dict[str, Any]], forgotten: int, firsts: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield headers that record the deaths: first the complete record, then shorter ones."""
+    listed = min(len(deaths), _DEATHS_MAX)
+    while listed:
+        unlisted = {_FORGOTTEN: forgotten + len(deaths) - listed} if len(deaths) > listed else {}
+        yield {"x-death": deaths[:listed], **unlisted, **firsts}
+        listed //= 2
+    count = {_FORGOTTEN: forgotten + len(deaths)}  # never left out: it ends cycles
+    yield {"x-death": None, **count, **firsts}
+    yield {"x-death": None, **count}
 
 
 def would_cycle(message: Message, queue: str) -> bool:
@@ -62,17 +81,20 @@ def read_deaths(message: Message) -> list[Death]:
 
 
 def _forgotten(message: Message) -> int:
-    count = message.headers().get(_FORGOTTEN)
-    return count if isinstance(count, int) else 0
+    return _count(message.headers().get(_FORGOTTEN))
+
+
+def _count(value: object) -> int:
+    """Return a count in a header, which may be any value of a client."""
+    return min(max(value, 0), _COUNT_MAX) if isinstance(value, int) else 0
 
 
 def _deaths(message: Message, queue: str, reason: DeathReason, at: datetime) -> list[dict[str, Any]]:
     earlier = [dict(death) for death in read_deaths(message)]
     repeated = next((d for d in earlier if d.get("queue") == queue and d.get("reason") == reason.value), None)
     if repeated is not None:
-        count = repeated.get("count")
         return [
-            {**repeated, "count": (count if isinstance(count, int) else 0) + 1},
+            {**repeated, "count": _count(repeated.get("count")) + 1},
             *(d for d in earlier if d is not repeated),
         ]
     death: dict[str, Any] = {

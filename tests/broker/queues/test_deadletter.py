@@ -135,3 +135,36 @@ def test_a_rejection_breaks_a_cycle_of_any_length(few_deaths: int) -> None:
     assert would_cycle(message, "new")
     assert not would_cycle(die(message, "q", REJECTED), "new")
     assert [death["queue"] for death in read_deaths(message)] == [f"q{number}" for number in range(14, 9, -1)]
+
+
+@pytest.mark.parametrize("unused", [0, 10, 70, 200, 400])
+def test_the_header_of_a_dead_letter_fits_into_a_frame(unused: int) -> None:
+    """A longer header fits into no client's frames, so that the message would stop its queue."""
+    headers = {"mine": "x" * (deadletter._HEADER_MAX - len(message_of(headers={"mine": ""}).header.raw) - unused)}
+    message = message_of(headers=headers)
+    assert len(message.header.raw) == deadletter._HEADER_MAX - unused
+    for number in range(20):
+        message = die(message, f"q{number}", EXPIRED)
+        assert not would_cycle(message, "new")
+        assert len(message.header.raw) <= deadletter._HEADER_MAX
+        assert message.headers().get("mine") == (headers["mine"] if unused > 10 else None)
+    if unused == 400:
+        assert read_deaths(message)[0]["queue"] == "q19"
+
+
+def test_a_message_without_room_for_its_deaths_does_not_circulate_for_ever() -> None:
+    model = Model()
+    for name, other in (("a", "b"), ("b", "a")):
+        model.queue(name, max_length=0, dead_letter_exchange="", dead_letter_routing_key=other)
+    model.publish("a", b"1", headers={"mine": "x" * (deadletter._HEADER_MAX - 60)})
+    assert model.memory.bytes == 0
+
+
+@pytest.mark.parametrize("count", [-(2**63), 2**64 - 1])
+def test_a_count_of_a_client_does_not_overflow(count: int, few_deaths: int) -> None:
+    deaths = [{"queue": f"q{number}", "reason": "rejected", "count": count} for number in range(few_deaths)]
+    message = message_of(headers={"x-death": deaths, "x-deaths-forgotten": count})
+    for queue in ("q0", "new"):
+        message = die(message, queue, REJECTED)
+    assert message.headers()["x-deaths-forgotten"] > 0
+    assert read_deaths(message)[1]["count"] > 0
