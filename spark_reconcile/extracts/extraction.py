@@ -18,7 +18,6 @@ import msgspec
 import psycopg
 
 from semq import __version__
-from semq.app import Client
 from semq.clock import Clock
 from semq.config import Settings as NodeSettings
 from semq.store.embedded.server import EmbeddedPostgres
@@ -32,12 +31,11 @@ from spark_reconcile.extracts.ledger import Disclosure
 from spark_reconcile.extracts.manifest import MANIFEST_FILE, Manifest, Sign, date_folder, folder_of, read_manifest
 from spark_reconcile.extracts.parcel import finished_manifest
 from spark_reconcile.extracts.signatures import signer_of_node, verifier
-from spark_reconcile.node import DATABASE_VARIABLE, node_settings, node_url
+from spark_reconcile.node import DATABASE_VARIABLE, AskedNode, asked_node, node_settings
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
 
 NIGHTS = 7  # number of last completed dates for which ``--nightly`` makes the missing extracts
-PATIENCE_S = 60.0  # longest wait for an unavailable node
 PrintMessage = Callable[[str], None]
 Arguments = argparse.Namespace
 
@@ -52,7 +50,7 @@ class ExtractionTask:
     calendar: Calendar
     disclosure: Disclosure
     deliver_to: str = ""  #: target address; empty: the extract is not delivered
-    node_url: str = ""
+    node: AskedNode = AskedNode("")  #: the one that delivers
     piece_bytes: int = PIECE_BYTES
     sign: Sign | None = None
 
@@ -150,7 +148,7 @@ def _is_dropped(connection: psycopg.Connection, manifest: Manifest, extent: tupl
 
 async def _deliver(task: ExtractionTask, days: list[date]) -> int:
     """Send the extracts that were never sent, or have changed since they were sent; return the number of documents."""
-    async with Client(task.node_url, patience_s=PATIENCE_S) as client:
+    async with task.node.client() as client:
         folders = [task.folder(day) for day in sorted(days)]
         return sum([await deliver(client, folder, task.deliver_to, task.piece_bytes) for folder in folders
                     if (folder / MANIFEST_FILE).exists()])  # fmt: skip
@@ -178,7 +176,7 @@ def _extraction_task(arguments: Arguments, settings: ReconcileSettings) -> Extra
         calendar=Calendar(arguments.zone or configured.zone, arguments.cutoff or configured.cutoff),
         disclosure=Disclosure(_salt(salt_file), type_in_clear),
         deliver_to=configured.deliver_to,
-        node_url=node_url(None, arguments.config, arguments.institution),
+        node=asked_node(None, arguments.config, arguments.institution),
         piece_bytes=configured.piece_bytes,
         sign=signer_of_node(node),
     )
@@ -233,19 +231,21 @@ def collect(
 
     The exit code is 65 if a document was refused. With ``settings.trust``, extracts need signatures.
     """
-    url = node_url(arguments.node, arguments.config, arguments.institution)
+    node = asked_node(arguments.node, arguments.config, arguments.institution)
     verify = verifier(Path(settings.trust), clock) if settings.trust else None
     collector = Collector(Place.at(settings.extracts), verify)
-    refused = asyncio.run(_collect(url, arguments.user, arguments.idle, collector, print_message))
+    refused = asyncio.run(_collect(node, arguments.user, arguments.idle, collector, print_message))
     sources = [f"{manifest.business_date} {manifest.source}" for manifest in collector.received]
     code = 65 if refused else 0
     outcome = "refused" if refused else "collected"
     return code, {"outcome": outcome, "exit_code": code, "extracts": sources, "refused": refused}
 
 
-async def _collect(url: str, user: str, idle_s: float, collector: Collector, print_message: PrintMessage) -> list[str]:
+async def _collect(
+    node: AskedNode, user: str, idle_s: float, collector: Collector, print_message: PrintMessage
+) -> list[str]:
     refused = []
-    async with Client(url) as client, client.receive(user, idle_s=idle_s) as documents:
+    async with node.client() as client, client.receive(user, idle_s=idle_s) as documents:
         async for document in documents:
             try:
                 manifest = await asyncio.to_thread(collector.accept, document)

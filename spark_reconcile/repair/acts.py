@@ -16,7 +16,7 @@ from semq.clock import Clock
 from spark_reconcile.errors import NoSuchRun
 from spark_reconcile.extracts.manifest import Verify
 from spark_reconcile.extracts.signatures import authorities_file, verifier
-from spark_reconcile.node import node_url
+from spark_reconcile.node import AskedNode, asked_node
 from spark_reconcile.repair.repair_list import HUB, INDEX, RepairLine, read_repair
 from spark_reconcile.run import runs
 from spark_reconcile.settings import ReconcileSettings
@@ -78,13 +78,13 @@ def apply(
     The exit code is 1 if a deed failed. ``day``: None if ``--list`` names the folder. Raises NoSuchRun, BadRepairList,
     BadRunRequest.
     """
-    url = node_url(arguments.node, arguments.config, arguments.institution)
+    node = asked_node(arguments.node, arguments.config, arguments.institution)
     place = Place.at(arguments.list) if day is None else _repair_of(settings, day, arguments.run)
     if not (place / INDEX).exists():
         raise NoSuchRun("There is no repair list here.", place=str(place))
     trust = authorities_file(settings.trust, arguments.config, arguments.institution)
     verify = verifier(trust, clock) if trust is not None else None
-    results = asyncio.run(_apply(url, place, verify, print_message, is_real=arguments.yes))
+    results = asyncio.run(_apply(node, place, verify, print_message, is_real=arguments.yes))
     counts = dict(Counter(result.result for result in results))
     if results:
         print_message(", ".join(f"{count} {result}" for result, count in counts.items()))
@@ -104,9 +104,9 @@ def _repair_of(settings: ReconcileSettings, day: date, run: str) -> Place:
 
 
 async def _apply(
-    url: str, place: Place, verify: Verify | None, print_message: PrintMessage, *, is_real: bool
+    node: AskedNode, place: Place, verify: Verify | None, print_message: PrintMessage, *, is_real: bool
 ) -> list[DeedResult]:
-    async with Client(url, patience_s=PATIENCE_S) as client:
+    async with node.client(PATIENCE_S) as client:
         status = await client.request("node.status")
         name = HUB if status["kind"] == "platform" else str(status["node"])
         repair_lines = read_repair(place, name, verify)

@@ -106,6 +106,22 @@ async def test_an_extract_travels_to_the_hub_s_storage_as_documents(
     assert code == 0
 
 
+async def test_nothing_is_collected_from_another_node_than_that_of_the_file(
+    sender: LocalNode, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async with Client(url(sender)) as application:
+        sent = await application.send("10008", b"a document for another application")
+        await application.wait_for_delivery(sent.lk0, timeout_s=60)
+        copied = tmp_path / "copied.toml"
+        text = LOCAL_CONFIG.format(name="77001", hub=1)
+        copied.write_text(text.replace("port = 0", f"port = {sender.port}"))
+        monkeypatch.delenv("SEMQ_NODE", raising=False)
+        arguments = ["collect", "--config", str(copied), "--idle", "1", "--extracts", str(tmp_path / "storage")]
+        assert await asyncio.to_thread(commands.main, arguments, CLOCK) == 2
+        async with application.receive(idle_s=60) as documents:
+            assert (await anext(aiter(documents))).body == b"a document for another application"
+
+
 async def test_missed_nights_are_extracted_once(sender: LocalNode, monkeypatch: pytest.MonkeyPatch) -> None:
     began = CLOCK.wall() - timedelta(days=3)
     with psycopg.connect(sender.store.url, autocommit=True) as connection:
