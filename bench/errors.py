@@ -18,4 +18,4 @@ class Incomplete(NoFigures):
 
 
 class FloorFailed(NoFigures):
-    """A script of the floor ended with an error."""
+    """A script that measures what Postgres alone achieves (the floor) failed or was ended."""

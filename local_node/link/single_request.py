@@ -33,7 +33,7 @@ async def request(
 ) -> Mapping[str, Any]:
     """Send the request and return the result. ``peer_name``: the node that is asked, for texts of errors.
 
-    Raises DialFailed, RefusedByPeer, Unavailable.
+    Raises DialFailed, RefusedByPeer, Unavailable, and the errors of ``config.check``.
     """
     try:
         link = await dial(config, clock, Turn())

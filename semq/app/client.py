@@ -224,7 +224,7 @@ class Client:
 
         Raises NotDelivered for any other outcome; NotYetKnown after the time limit; NoReceiptRequested if this node
         will never know the outcome (for instance class 1 or 2 without ``ack2``); RefusedByNode if the document is
-        unknown; LoginRefused, NodeUnreachable, NodeBusy, NoAnswer.
+        unknown; IncompleteAnswer, LoginRefused, NodeUnreachable, NodeBusy, NoAnswer.
         """
         return await self._watch.wait(name, self._limit(timeout_s))
 
@@ -234,7 +234,8 @@ class Client:
         """Return the node's record of a message, named by short name, locator, ``sql-NUMBER``, row number, AppKey, or
         the last part of the AppKey. ``cleaned`` in the record: the row was deleted, and the facts are from the ledger.
 
-        Raises RefusedByNode (SEMQ-1207: unknown), NodeBusy, NodeUnreachable, LoginRefused, NoAnswer.
+        Raises RefusedByNode (SEMQ-1207: unknown), IncompleteAnswer (a hub with several stores), NodeBusy,
+        NodeUnreachable, LoginRefused, NoAnswer.
         """
         return dict(await self._requests.operate("msg.show", {"id": name}, self._limit(timeout_s)))
 

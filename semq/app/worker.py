@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 TRACEBACK_MAX = 6000  # characters at the end of a traceback that are kept
 DESCRIPTION_MAX = 6000  # characters of the error's own text that are kept
-DOUBLINGS_MAX = 32  # of a pause: later ones would exceed any limit, and in the end the range of numbers
+DOUBLINGS_MAX = 32  # of a pause: more exceed any sensible `backoff_s_max`, and in the end the largest float
 FINAL_ERRORS = (CannotRead, GiveUp, NoHandler)  # another attempt would fail in the same way
 
 
@@ -173,7 +173,7 @@ def _is_cancelled() -> bool:
 
 
 def describe(error: BaseException) -> str:
-    """Describe an exception in one line."""
+    """Return the class and the text of an exception."""
     if isinstance(error, TimeoutError):
         return "TimeoutError: the time limit has passed"
     try:
@@ -184,7 +184,7 @@ def describe(error: BaseException) -> str:
 
 
 def report(error: BaseException, attempts: int, deliveries: int, tag: str) -> str:
-    """Return a line with error, attempts and worker, then the end of the traceback, as text that a node can store."""
+    """Return error, attempts, deliveries and worker, then the end of the traceback, as text that a node can store."""
     trace = "".join(traceback.format_exception(error))[-TRACEBACK_MAX:]
     description = describe(error)[:DESCRIPTION_MAX]
     text = f"{description} (attempts {attempts}, deliveries {deliveries}, by {tag})\n{trace}"

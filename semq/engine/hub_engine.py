@@ -65,7 +65,7 @@ class HubEngine:
         if old is not None:
             self.link_down(old.link)
         session = self.sessions[node] = PresentNode(link, not isinstance(link, CarriedLink))
-        self.core.mail.schedule_flush()  # the node then reads ``next_due`` again, which may be earlier now
+        self.core.mail.schedule_flush()  # this hub then reads ``next_due`` again, which may be earlier now
         if session.is_here:
             self._send_directory(session)
         self._send_presence(link.peer, online=True)
@@ -130,7 +130,7 @@ class HubEngine:
         )
 
     def send_changed_directory(self) -> None:
-        """Send the changed directory to nodes with a session here; former partners and groups get ``allowed=False``."""
+        """Send the changed directory to nodes with a session here, and ``allowed=False`` for former partners and groups."""
         for session in [session for session in self.sessions.values() if session.is_here]:
             before, groups = set(session.partners), {group.node for group in session.groups}
             self._send_directory(session)

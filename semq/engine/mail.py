@@ -30,7 +30,7 @@ class Mail:
         self._on_first()
 
     def flush(self) -> list[Packet]:
-        """Return all waiting records as packets of bounded size, in the order of their first record."""
+        """Return all waiting records as packets of bounded size: one after the other for each target and kind."""
         waiting, self._waiting = self._waiting, {}
         return [
             Packet(self._source, target, function, primitive, part)

@@ -1,4 +1,4 @@
-"""A large body in a temporary file, written as it arrives and never complete in memory.
+"""A large body in a temporary file, written as it arrives; it is complete in memory only after ``bytes()``.
 
 ``UnkeptBody`` is used instead if the file system cannot store the body.
 """

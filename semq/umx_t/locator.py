@@ -1,6 +1,6 @@
 """Locators: LK0 identifies a message permanently, LK1 identifies a stored copy of it (PROTOCOL.md section 2).
 
-LK0 is always carried in full, with the node, because the source in the header of a relayed packet is the hub (rule N6).
+LK0 is always carried in full, with the node, because the source in the header of a stored copy is the hub (rule N6).
 A store that was restored from a backup has a new incarnation, so it uses no LK0 twice (rule N5).
 """
 

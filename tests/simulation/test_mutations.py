@@ -14,7 +14,7 @@ def test_the_loss_of_a_rule_is_noticed(runs: SimulatorProcess, name: str) -> Non
     mutation = MUTATIONS[name]
     found = runs(run_share, deeper(mutation.first_seed, 0), mutation.seed_count, mutation=name, stop=True)
     assert not found.is_clean
-    # The oracle has noticed it; only the guard of late reads raises an exception.
+    # The oracle reports a violation. Only `late_read` ends with an exception: the store refuses reads after a unit.
     assert any("Traceback" in text for _, text in found.failed) is (name == "late_read"), found.failed
     # With the rule, the same run has no violation.
     for seed, _ in found.failed:

@@ -1,4 +1,4 @@
-"""Spans of rows in custody: whole groups only, continued across settled ids."""
+"""Spans of rows in custody: whole groups only; ids without open rows do not divide a span."""
 
 from semq.store.spans import in_custody
 

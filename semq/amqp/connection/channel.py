@@ -139,8 +139,8 @@ class Channel:
     def add_header(self, payload: bytes, limits: ConnectionLimits) -> list[ConnectionEvent]:
         """Process a content header and return the events.
 
-        Raises ``UnexpectedFrame``, ``FrameError`` or ``SyntaxFault`` for a wrong header; ``ContentTooLarge`` or
-        ``ResourceError`` for a large body.
+        Raises ``UnexpectedFrame``, ``FrameError`` or ``SyntaxFault`` for a wrong header; ``ContentTooLarge`` for a
+        large body; ``ResourceError`` if all arriving bodies together are too large.
         """
         content = self.arriving
         if content is None or content.header is not None:
@@ -154,7 +154,7 @@ class Channel:
             started = ContentStarted(self.number, content.method, header)
             return [started] if content.missing else [started, *self._finish(content, header, b"")]
         if self.budget.used + header.body_size > limits.arriving_max:
-            text = f"bodies of more than {limits.arriving_max} bytes are arriving at once"
+            text = f"the bodies that are arriving exceed {limits.arriving_max} bytes together"
             raise ResourceError(text, *content.method.ids)
         self.budget.used += header.body_size
         return [] if content.missing else self._finish(content, header, b"")

@@ -55,7 +55,7 @@ async def import_(visit: Visit) -> Response:
         return visit.see_other("/definitions", _("Nothing was done: give a reason."))
     expected_version = str(fields.get("expect", "0"))
     if not _is_version(expected_version):
-        raise BadRequest("The version that was compared is a number.", expect=expected_version[:VERSION_DIGITS])
+        raise BadRequest("The version that was compared must be a number.", expect=expected_version[:VERSION_DIGITS])
     answer = await visit.ask("definitions.import", document=proposed, why=why, expect=int(expected_version))
     return visit.see_other("/definitions", _("Version %(version)s is in force.") % {"version": answer["version"]})
 
@@ -81,7 +81,7 @@ async def _proposed(visit: Visit) -> str:
 
 
 def _difference(before: str, after: str) -> list[tuple[str, str]]:
-    """Return kind (added, removed, same) and text of each line."""
+    """Return the changed lines with two lines of context: kind (added, removed, same), and text with its sign."""
     kinds = {"+": "added", "-": "removed"}
     compared = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=2)
     lines = islice(compared, 2, None)  # without the names of the files

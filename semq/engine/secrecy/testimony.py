@@ -26,7 +26,7 @@ class Speaker(Enum):
 
 
 class MessageSender(Enum):
-    """The sender of the message that a record names."""
+    """Whose message a record may name; the value completes the text of a violation."""
 
     OURS = "one of this node"
     THEIRS = "one of the speaker"

@@ -52,7 +52,7 @@ def test_remaining_rows_are_deleted_in_batches_after_a_restart() -> None:
     """A node of an older version may have left rows that have ended and are not deleted."""
     trio = Trio(replace(SETTINGS, clean_rows=BATCH))
     trio.b.app.acks = False
-    trio.lose = lambda wire, frame: wire is trio.a.down  # A does not receive their receipts
+    trio.lose = lambda wire, frame: wire is trio.a.down  # A receives no receipts
     trio.a.send(*[b"%d" % n for n in range(COUNT)])
     trio.settle()
     _end_by_hand(trio.a.store.tables, trio.b.store.tables)

@@ -42,7 +42,7 @@ def test_floors_of_invented_incarnations_leave_no_row() -> None:
 
 
 def test_a_floor_of_an_incarnation_that_a_waiting_document_names_is_accepted() -> None:
-    """A row waits for a document of the incarnation."""
+    """The second document waits for a position of incarnation 77 (4d), so its floor is accepted, and that of 78 is not."""
     trio = Trio()
     trio.a.send(b"one", order_key="k")
     trio.settle()
@@ -89,7 +89,7 @@ def test_violations_at_a_local_node_are_bounded_for_each_partner() -> None:
 
 
 def test_introductions_of_a_node_above_ten_a_minute_are_refused() -> None:
-    """Each introduction costs the hub checks of signatures, and a record to every other node."""
+    """Each introduction costs the hub checks of signatures, and a record to every connected partner."""
     trio = Trio()
 
     def introduce(n: int) -> None:
