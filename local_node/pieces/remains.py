@@ -80,9 +80,10 @@ class Remains:
                 return
 
     async def _sweep_sender(self) -> None:
-        arriving = self._arriving()  # before the query, during which a body may be accepted
+        # Before the query, during which a body may be accepted, and another one may begin to arrive.
+        arriving, first_later = self._arriving(), self._engine().core.new_lk0().object_id
         for document, last in await self._store().execute(views.without_document):
-            if document not in arriving:
+            if document not in arriving and document < first_later:
                 await self._remove(document, last + 1)
 
     async def _remove(self, document: int, count: int) -> None:
