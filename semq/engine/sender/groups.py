@@ -11,6 +11,7 @@ from typing import Any
 from semq.engine import errors
 from semq.engine.partners import Partners
 from semq.engine.ports import Accepted, Submission
+from semq.engine.sender.positions import in_sequence
 from semq.errors import SemqError, Unavailable
 from semq.umx_t.address import Address, NodeType, parse_address
 from semq.umx_t.errors import BadAddress, BadCombination
@@ -96,7 +97,7 @@ class GroupExpansion:
         targets = self.targets_of(submission, len(submission.body))
         if self._uncommitted + len(targets) > UNCOMMITTED_MAX:
             raise errors.GroupWaits("Too many documents to groups are being stored.", uncommitted=self._uncommitted)
-        members = [replace(submission, target=each, row_id=0, done=_ignore, failed=_ignore) for each in targets]
+        members = [_member(submission, target) for target in targets]
         for step in (check, admit):
             _check_all(step, submission.target, members)
         submission.members = members
@@ -107,6 +108,11 @@ class GroupExpansion:
     def _ended(self, members: int, report: Callable[[Any], None], result: Accepted | Exception) -> None:
         self._uncommitted -= members
         report(result)
+
+
+def _member(submission: Submission, target: Address) -> Submission:
+    attributes = in_sequence(submission.attributes, target)
+    return replace(submission, target=target, attributes=attributes, row_id=0, done=_ignore, failed=_ignore)
 
 
 def messages(submissions: Sequence[Submission]) -> Iterator[Submission]:

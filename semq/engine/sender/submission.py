@@ -180,7 +180,9 @@ class Acceptance:
         if self.stopping:
             raise errors.Stopping
         self._check_user(submission)
-        submission.attributes = in_sequence(check_combination(submission.attributes), submission.target)
+        submission.attributes = check_combination(submission.attributes)
+        if not is_group(submission.target):  # each member of a group gets the sequence of its own address
+            submission.attributes = in_sequence(submission.attributes, submission.target)
         if len(submission.body) > settings.max_document_bytes:
             raise errors.DocumentTooLarge(size=len(submission.body), allowed=settings.max_document_bytes)
         submission.digest = sha256(submission.body).digest()

@@ -11,11 +11,13 @@ from semq.engine.hub_engine import HubEngine
 from semq.engine.partners import KnownGroup
 from semq.engine.ports import Submission
 from semq.engine.sender import groups
+from semq.engine.sender.scheduling import envelope_of
 from semq.store.rows import Event, GroupPlace
 from semq.umx_t.address import Address
 from semq.umx_t.agreement import Terms
 from semq.umx_t.envelope import Attributes
 from semq.umx_t.records import Presence
+from semq.umx_t.status import AppStatus
 from tests.flows.trio import Trio
 
 MEMBERS = ["1.10008", "1.56001", "1.56002", "1.56003"]
@@ -289,3 +291,29 @@ def test_a_change_of_users_that_the_definitions_do_not_name_sends_no_record(monk
     trio.later(PAUSE_S)
     reports.note(node, ("desk", "other"))
     assert sent == [node]
+
+
+def test_fixed_documents_to_all_users_form_a_sequence_for_each_user() -> None:
+    """A user whose inbox nobody consumes does not keep the documents of the other users waiting."""
+    trio = GroupTrio()
+    trio.directory.group_members["4.56001"] = ["1.56001/desk", "1.56001/sales"]
+    trio.hub.send_changed_directory()
+    trio.settle()
+    trio.b.app.free = lambda user: 0 if user == "desk" else 9  # type: ignore[method-assign]
+    trio.a.send(b"1", b"2", to="4.56001", fixed=True)
+    trio.a.send(b"3", to="56001/sales", fixed=True)
+    trio.settle()
+    trio.b.engine.handover.feed("sales")
+    trio.settle()
+    assert trio.b.app.payloads == [b"1", b"2", b"3"]
+    assert {delivery.envelope.attributes.order_key for delivery in trio.b.app.deliveries} == {"@Fixed/sales"}
+    waiting = trio.b.store.tables.pending.values()
+    assert [(row.order_key, row.app_status) for row in waiting] == [("@Fixed/desk", AppStatus.NEW)] * 2
+
+
+def test_a_scheduled_fixed_document_to_all_users_joins_their_sequences_when_it_is_sent() -> None:
+    trio = GroupTrio()
+    trio.a.send(b"1", to="3.retailers", fixed=True, not_before=2**45)
+    trio.settle()
+    (row,) = trio.a.store.tables.submitted.values()
+    assert row.order_key == envelope_of(row).attributes.order_key == ""
