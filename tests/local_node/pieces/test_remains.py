@@ -1,13 +1,15 @@
-"""Pieces that remain at a receiver: removed without a manifest or after a notice, kept while the manifest waits."""
+"""Pieces that remain: removed without a manifest or after a notice, kept while the document arrives or waits."""
 
 import asyncio
+from typing import Any
 
 import psycopg
+import pytest
 
 from local_node.node import LocalNode
 from local_node.pieces.remains import KEPT_DAYS, document_of
-from semq.engine.ports import Submission
-from semq.store.views.pieces import arrived
+from semq.engine.ports import Accepted, Submission
+from semq.store.views.pieces import arrived, without_document
 from semq.transport.client import ClientLink
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes
@@ -113,3 +115,29 @@ async def test_a_document_whose_pieces_were_removed_at_its_receiver_ends_rejecte
     await until(lambda: failed_documents(admin, "SEMQ-1232"))
     (shown,) = (await ask(admin, "msg.list", {"key": "K1"}))["result"]
     assert shown["outcome"] == "REJECTED"
+
+
+async def test_the_pieces_of_a_body_that_begins_to_arrive_during_a_sweep_stay(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sweep deleted them, and the document was confirmed and lost."""
+    a = await local(inprocess, "10008", 1)  # no hub: the pieces wait
+    await until(lambda: not a.remains.is_sweeping)
+    execute, body, uploads = a.store.execute, body_of(MEDIUM), []
+
+    async def begin_an_upload(query: Any, *arguments: Any) -> Any:
+        if query is without_document and not uploads:
+            uploads.append(a.uploads.begin(len(body), lambda is_paused: None))
+            uploads[0].add(body[: 3 * PIECE_BYTES])
+            await until(lambda: counted(a, "SELECT count(*) FROM tb_0031_piece") == 3)
+        return await execute(query, *arguments)
+
+    monkeypatch.setattr(a.store, "execute", begin_an_upload)
+    a.remains.sweep()
+    await until(lambda: uploads and not a.remains.is_sweeping)
+    uploads[0].add(body[3 * PIECE_BYTES :])
+    answers: list[Accepted | Exception] = []
+    uploads[0].finish(Submission(Address(1, "56001"), Attributes(), b"", answers.append, answers.append))
+    await until(lambda: answers)
+    assert isinstance(answers[0], Accepted)
+    assert counted(a, "SELECT count(*) FROM tb_0031_piece") == COUNT
