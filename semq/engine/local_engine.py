@@ -104,6 +104,7 @@ class LocalEngine:
         if recovered.pending:
             self.owed_acks.schedule.make_due(0, last, now)
         self.sender.rows.pump.run_all()
+        self.handover.continue_orders(recovered.stopped_orders)
 
     def take_over(self, old: "LocalEngine") -> None:
         """Continue for the previous engine: keep its deliveries, users, partners, and a stop of submissions."""

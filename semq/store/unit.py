@@ -29,7 +29,7 @@ from semq.store.rows import (
     Submitted,
     TargetWait,
 )
-from semq.umx_t.locator import LK0, Pos
+from semq.umx_t.locator import LK0, Pos, Store
 from semq.umx_t.status import AppStatus, Direction, SendStatus
 
 
@@ -450,6 +450,14 @@ class Recovered:
     """The state of the store for an engine that starts."""
 
     store_uuid: str
+class StoppedOrder(NamedTuple):
+    """An order of received documents with a row in NEW that ends without a consumer when it is its turn (REJ, VOID)."""
+
+    store: Store
+    order_key: str
+    user: str
+
+
     boot: int  #: number of openings of the store
     inc: int
     first_id: int
@@ -465,6 +473,7 @@ class Recovered:
     pieces: list[StoredPiece] = field(default_factory=list)
 
 
+    stopped_orders: list[StoppedOrder] = field(default_factory=list)
 def first_id(boot: int) -> int:
     """Return the first record id of an opening of the store, which has 2**40 - 1 ids."""
     return (boot << 40) + 1

@@ -23,9 +23,9 @@ from semq.store.rows import (
     Stored,
     StoredPiece,
 )
-from semq.store.unit import Needs, Recovered, StreamState, Unit, first_id
+from semq.store.unit import Needs, Recovered, StoppedOrder, StreamState, Unit, first_id
 from semq.store.work import Work, begin_attempts
-from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd, SendStatus
+from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
 from tests.memory_store import submissions
 from tests.memory_store.ended import Row as AnyRow
 from tests.memory_store.ended import end, new_rows_of, rows_of
@@ -113,6 +113,13 @@ class MemoryStore:
             settled=sorted(row.object_id for row in rows if row.outcome is not None),
             finished=sorted(row.bref for row in pending if row.is_removable),
             pending=sum(not row.is_removable for row in pending),
+            stopped_orders=sorted(
+                {
+                    StoppedOrder(row.lk0.store, row.order_key, row.target.user)
+                    for row in pending
+                    if row.order_key and row.app_status is AppStatus.NEW and row.status is not Arrival.RECV
+                }
+            ),
             retired=[row for row in tables.rare_rows if isinstance(row, RetiredStore)],
             custody=spans.in_custody(_custody_groups(rows)),
             pieces=[StoredPiece(row.bref, row.source, row.size) for row in pending if is_stored_piece(row)],

@@ -5,7 +5,7 @@ document. Otherwise the document waits in tb_0030 for its turn (``user_queue``, 
 commit before it is made.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from semq.engine.receiver.user_queue import UserQueue
 from semq.engine.time.cleanup import delete_if_done
 from semq.engine.tracks import Pick, interleaved
 from semq.store.rows import InStreamKey, Pending, Slot
-from semq.store.unit import FirstInOrder, InboxTracks, Needs, Unit, Waiting
+from semq.store.unit import FirstInOrder, InboxTracks, Needs, StoppedOrder, Unit, Waiting
 from semq.store.work import COMMITTED, Steps, work
 from semq.umx_t.locator import Pos
 from semq.umx_t.status import AppStatus, Arrival
@@ -80,7 +80,9 @@ class Handover:
         """Search for the next document of a row's order. If the order is new and other rows of the user wait, queue the
         row instead."""
         key = (row.lk0.store, row.order_key)
-        if key in self.orders or not self.queue_of(row.target.user).has_waiting:
+        if row.status is not Arrival.RECV:
+            self.continue_order(key, row.target.user)  # it ends without a consumer
+        elif key in self.orders or not self.queue_of(row.target.user).has_waiting:
             self.search(key, row.target.user)
         else:
             self.note_waiting(row)
@@ -118,11 +120,11 @@ class Handover:
         self.feed(row.target.user)
 
     # --- documents in order
-    def search(self, key: OrderId, user: str) -> bool:
+    def search(self, key: OrderId, user: str, *, is_in_turn: bool = True) -> bool:
         """Search for the next document of an order, for a free consumer of ``user``. Return False, without a search, if
-        the application has a document of the order.
+        the application has a document of the order. ``is_in_turn``: the document need not wait for others of its user.
         """
-        order = self.orders.setdefault(key, Order())
+        order = self.orders.setdefault(key, Order(user=user))
         if order.busy:
             return False
         if order.searching:
@@ -130,21 +132,30 @@ class Handover:
             return True
         order.searching, order.again = True, False
         self._searches += 1
-        self.core.post(self._find_next(key, order, user), failed=lambda error: self._search_failed(key, order, user))
+        self.core.post(
+            self._find_next(key, order, user, is_in_turn), failed=lambda error: self._search_failed(key, order)
+        )
         return True
 
     def _end_search(self, order: Order) -> None:
         order.searching = False
         self._searches -= 1
 
-    def _search_failed(self, key: OrderId, order: Order, user: str) -> None:
+    def _search_failed(self, key: OrderId, order: Order) -> None:
         self._end_search(order)
-        self.queue_of(user).note_ready(key)
+        self.queue_of(order.user).note_ready(key)
 
     def continue_order(self, key: OrderId, user: str) -> None:
-        """Search for the next document of an order in its turn, and deliver to free consumers."""
-        self.queue_of(user).note_ready(key)
-        self.feed(user)
+        """Find the next document of an order, deliver it in its turn, and deliver to free consumers of ``user``."""
+        # The search does not wait for a place of ``user``: the next document may be for another one, or end without a
+        # consumer (VOID, REJ).
+        if not self.search(key, user, is_in_turn=False):
+            self.feed(user)
+
+    def continue_orders(self, orders: Iterable[StoppedOrder]) -> None:
+        """Continue orders at the start of the engine: without a consumer nothing else begins a search."""
+        for each in orders:
+            self.continue_order((each.store, each.order_key), each.user)
 
     def note_floor(self, stream: InStreamKey, floor: int, closed: int | None) -> None:
         """Deliver documents whose predecessor is below a new floor, or was never sent because its incarnation is
@@ -158,7 +169,7 @@ class Handover:
     def note_answered(self, row: Pending) -> None:
         key = (row.lk0.store, row.order_key)
         if row.order_key:
-            order = self.orders.setdefault(key, Order())
+            order = self.orders.setdefault(key, Order(user=row.target.user))
             if order.busy in (row.bref, 0):
                 order.busy = 0
                 self.continue_order(key, row.target.user)
@@ -236,15 +247,26 @@ class Handover:
             orders[key] = None
 
     @work
-    def _find_next(self, key: OrderId, order: Order, user: str) -> Steps:
-        """Find the lowest waiting row of an order, for ``_give_next``."""
+    def _find_next(self, key: OrderId, order: Order, user: str, is_in_turn: bool) -> Steps:
+        """Find the lowest waiting row of an order, for ``_give_next``. If it is not its turn, queue the order for its
+        user."""
         query = FirstInOrder(str(key[0]), key[1])
         unit = yield Needs(queries={query})
         row = next(unit.pending_found(query), None)
         yield COMMITTED
         if row is not None:
+        if row is None or row.target.user != order.user:
+            self.queue_of(order.user).forget(key)
             following = self._give_next(key, order, row, user)
-            self.core.post(following, failed=lambda error: self._search_failed(key, order, order.user))
+            order.user = row.target.user
+            if not is_in_turn and self._waits_for_turn(row):
+                self._end_search(order)
+                self.queue_of(order.user).note_ready(key)
+                self.feed(order.user)
+                if user != order.user:
+                    self.feed(user)  # the free consumer was not used
+                return
+            self.core.post(following, failed=lambda error: self._search_failed(key, order))
             return
         self._end_search(order)
         order.blocked = 0
@@ -255,12 +277,17 @@ class Handover:
             self.feed(user)  # the free consumer was not used
 
     @work
+    def _waits_for_turn(self, row: Pending) -> bool:
+        """Whether other documents of the user go first. Without a free place, nothing needs a turn."""
+        user = row.target.user
+        return row.status is Arrival.RECV and self.queue_of(user).has_waiting and self._inbox.free(user) > 0
+
     def _give_next(self, key: OrderId, order: Order, lowest: Pending, user_in_turn: str) -> Steps:
         """Deliver the lowest row of an order if its predecessor is recorded or settled (rules N23 and N24).
 
         ``user_in_turn``: the user with a free consumer, not necessarily the user of the row.
         """
-        user = order.user = lowest.target.user
+        user = lowest.target.user
         waiting = Waiting(user, lowest.source, lowest.priority, lowest.bref - 1, 1)
         first = FirstInOrder(str(key[0]), key[1])
         needs = Needs(queries={waiting, first})
@@ -286,6 +313,7 @@ class Handover:
         elif result.has_no_place:
             self.queue_of(user).note_ready(key)
         self.feed(user_in_turn)  # the free consumer may not have been used
+            self.feed(user)
 
     def _decide(self, unit: Unit, row: Pending | None, waiting: Pending | None, user: str) -> "_SearchResult":
         """Deliver the lowest row of an order, end it, or return why it waits."""

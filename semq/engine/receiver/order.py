@@ -22,7 +22,7 @@ class Order:
     searching: bool = False
     again: bool = False  #: something has changed during the search: search again after it
     blocked: int = 0  #: the row that waits for a predecessor; 0: none
-    user: str = ""  #: the user of the row found last
+    user: str = ""  #: the user of the row found last, in whose queue the order waits for a turn
 
 
 @dataclass(slots=True)

@@ -4,8 +4,8 @@ In its turn a source gets a share of the free places of the consumers. Half of t
 its order keys, the rest to rows of its tracks (``tracks``). If only one of the two waits, it gets the whole share.
 """
 
-from collections import deque
 from dataclasses import dataclass, field
+from itertools import islice
 
 from semq.engine.receiver.order import OrderId
 from semq.engine.tracks import Pick, Tracks, shares
@@ -15,7 +15,7 @@ from semq.engine.tracks import Pick, Tracks, shares
 class SourceTurns:
     """The orders of one source that wait for its turns; its tracks are in ``UserQueue.tracks``."""
 
-    keys: deque[OrderId] = field(default_factory=deque)  #: orders whose next document may be given
+    keys: dict[OrderId, None] = field(default_factory=dict)  #: orders whose next document may be given, in turn
     #: Whether the next share of one place goes to a track; orders and tracks get these shares alternately.
     is_row_next: bool = False
 
@@ -52,7 +52,13 @@ class UserQueue:
 
     def note_ready(self, key: OrderId) -> None:
         """Note that the next document of an order may be delivered in the next turn of its source."""
-        self.sources.setdefault(str(key[0].node), SourceTurns()).keys.append(key)
+        self.sources.setdefault(str(key[0].node), SourceTurns()).keys.setdefault(key)
+
+    def forget(self, key: OrderId) -> None:
+        """Remove an order that ``note_ready`` has added."""
+        turns = self.sources.get(str(key[0].node))
+        if turns is not None:
+            turns.keys.pop(key, None)
 
     def pick(self, limit: int) -> tuple[list[OrderId], list[list[Pick]]]:
         """Return orders and reads of tracks that fill ``limit`` places; the orders are removed from the queue."""
@@ -62,9 +68,11 @@ class UserQueue:
             del self.sources[source]
         for source, share in shares(list(self.sources), limit):
             turns = self.sources[source] = self.sources.pop(source)  # its next turn is after those of all others
-            for _ in range(self._take_places_for_orders(source, turns, share)):
-                keys.append(turns.keys.popleft())
-                share -= 1
+            taken = list(islice(turns.keys, self._take_places_for_orders(source, turns, share)))
+            for key in taken:
+                del turns.keys[key]
+            keys += taken
+            share -= len(taken)
             if share and self.tracks.has(source):
                 picks.append(self.tracks.pick_of(source, share))
         return keys, picks

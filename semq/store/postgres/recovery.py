@@ -8,10 +8,11 @@ import psycopg
 
 from semq.store import spans
 from semq.store.postgres import lease as leases
+from semq.store.postgres.conversion.rows import read_lk0
 from semq.store.postgres.lease import Lease
 from semq.store.postgres.owner import Owner
 from semq.store.rows import OutStreamKey, RetiredStore, StoredPiece
-from semq.store.unit import Recovered, StreamState, first_id
+from semq.store.unit import Recovered, StoppedOrder, StreamState, first_id
 from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, SaveFwd, SendStatus
 
@@ -61,7 +62,10 @@ IS_REMOVABLE = f"""(
 FINISHED = f"SELECT bref FROM tb_0030 WHERE {IS_REMOVABLE} ORDER BY bref"
 RETIRED = "SELECT semq_id, semq_db_id, retired_by, why FROM semq_retired_store ORDER BY at"
 PIECES = f"SELECT bref, source, size FROM tb_0030 WHERE target_user = '{PIECES_USER}' AND status = {Arrival.RECV:d}"
-PENDING = f"SELECT count(*) FROM tb_0030 WHERE NOT {IS_REMOVABLE}"
+PENDING = f"""
+    SELECT count(*), coalesce(array_agg(DISTINCT ARRAY[store, order_key, target_user]) FILTER (
+        WHERE app_status = {AppStatus.NEW:d} AND status <> {Arrival.RECV:d} AND order_key <> ''
+    ), '{{}}') FROM tb_0030 WHERE NOT {IS_REMOVABLE}"""
 
 
 async def recover(
@@ -98,7 +102,8 @@ async def recover(
         recovered.settled = [row[0] async for row in _rows_of(connection, SETTLED)]
         recovered.finished = [row[0] async for row in _rows_of(connection, FINISHED)]
         recovered.pieces = [StoredPiece(*row) async for row in _rows_of(connection, PIECES)]
-        (recovered.pending,) = await _one(connection, PENDING)
+        recovered.pending, stopped = await _one(connection, PENDING)
+        recovered.stopped_orders = [StoppedOrder(read_lk0(f"{store}.0.0").store, *order) for store, *order in stopped]
         recovered.retired = [RetiredStore(*row) async for row in _rows_of(connection, RETIRED)]
         await leases.keep(connection, lease)  # otherwise it could have expired during a long recovery
     return lease, recovered

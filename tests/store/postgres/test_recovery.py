@@ -13,7 +13,8 @@ from semq.store.embedded.cluster import DATABASE
 from semq.store.postgres.owner import Owner
 from semq.store.postgres.recovery import recover
 from semq.store.rows import OutStreamKey
-from semq.store.unit import Recovered, StreamState, first_id
+from semq.store.unit import Recovered, StoppedOrder, StreamState, first_id
+from semq.umx_t.locator import Store
 from tests.depth import deeper
 from tests.store.postgres.notified_store import column
 
@@ -129,6 +130,30 @@ async def test_received_rows_are_either_finished_or_pending(database: str) -> No
     recovered = await opened_again(database, 1)
     assert recovered.finished == [1, 2, 3, 4]
     assert recovered.pending == 3
+
+
+async def test_orders_with_a_row_that_ends_without_a_consumer_are_found(database: str) -> None:
+    rows = [
+        # bref, store, order_key, user, status, app_status
+        (1, "1.10008.1.1", "k", "", 410, 310),
+        (2, "1.10008.1.1", "k", "desk", 420, 310),
+        (3, "1.10008.1.1", "k", "desk", 430, 310),
+        (4, "1.10008.1.2", 'k,{}"', "", 430, 310),
+        (5, "1.10008.1.1", "done", "", 420, 320),
+        (6, "1.10008.1.1", "", "", 420, 310),
+    ]
+    with psycopg.connect(database, autocommit=True) as connection:
+        for bref, store, order_key, user, status, app in rows:
+            connection.execute(
+                "INSERT INTO tb_0030 (bref, lk0, store, inc, src_object_id, target, target_user, order_key, save_fwd,"
+                " ack2, status, app_status, received_at) VALUES (%s, 'x', %s, 1, 1, '1.b', %s, %s, 3, true, %s, %s, now())",
+                (bref, store, user, order_key, status, app),
+            )
+    recovered = await opened_again(database, 1)
+    assert recovered.stopped_orders == [
+        StoppedOrder(Store(1, "10008"), "k", "desk"),
+        StoppedOrder(Store(1, "10008", 1, 2), 'k,{}"', ""),
+    ]
 
 
 async def test_only_a_group_of_ids_with_a_row_on_its_way_divides_the_spans_in_custody(database: str) -> None:

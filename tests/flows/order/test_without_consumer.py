@@ -1,0 +1,151 @@
+"""Ordered documents at a receiver whose users have no free place: applications that use SQL only, or busy consumers."""
+
+from typing import Any
+
+from semq.umx_t.address import Address
+from semq.umx_t.envelope import Attributes, Data
+from semq.umx_t.locator import Pos
+from semq.umx_t.status import AppStatus, Arrival
+from tests.flows.order.test_turns import document_of, without_consumer
+from tests.flows.trio import Trio
+
+SOURCE = Address(1, "77001")
+
+
+def chained(number: int, order_key: str = "k", *, refused: bool = False) -> Data:
+    """Return document ``number`` of an order. ``refused``: it arrives after its time, so the receiver refuses it."""
+    attributes = Attributes(order_key=order_key, expires_at=int(refused))
+    return document_of(SOURCE, number, prev=Pos(5, number - 1) if number else None, attributes=attributes)
+
+
+def waiting(trio: Trio) -> list[tuple[int, Arrival]]:
+    """Return position and status of B's rows in state NEW. SQL can read the first one if its status is RECV."""
+    rows = sorted(trio.b.store.tables.pending.values(), key=lambda row: row.lk0.object_id)
+    return [(row.sid, row.status) for row in rows if row.app_status is AppStatus.NEW]
+
+
+def finish_by_sql(trio: Trio, *brefs: int) -> None:
+    """Do what ``semq_done`` does, without the work that follows."""
+    trio.b.store.tables.done.update(dict.fromkeys(brefs))
+    trio.b.engine.completions.poll()
+
+
+def test_a_refused_document_lets_its_successor_pass_when_its_predecessor_is_done_by_sql() -> None:
+    trio = without_consumer()
+    trio.b.receive(chained(0), chained(1, refused=True), chained(2))
+    trio.settle()
+    assert waiting(trio) == [(0, Arrival.RECV), (1, Arrival.REJ), (2, Arrival.RECV)]
+    finish_by_sql(trio, min(trio.b.store.tables.pending))
+    trio.settle()
+    assert waiting(trio) == [(2, Arrival.RECV)]
+
+
+def test_a_refused_document_at_the_head_of_its_order_lets_its_successor_pass() -> None:
+    trio = without_consumer()
+    trio.b.crash()  # a new process has not read which documents wait
+    trio.connect(trio.b)
+    trio.b.receive(chained(0, refused=True), chained(1))
+    trio.settle()
+    assert waiting(trio) == [(1, Arrival.RECV)]
+
+
+def test_refused_documents_that_arrive_before_their_predecessor_let_their_successor_pass() -> None:
+    trio = without_consumer()
+    trio.b.receive(chained(3), chained(2, refused=True), chained(1, refused=True))
+    trio.settle()
+    assert waiting(trio) == [(1, Arrival.REJ), (2, Arrival.REJ), (3, Arrival.RECV)]
+    trio.b.receive(chained(0))
+    trio.settle()
+    finish_by_sql(trio, max(trio.b.store.tables.pending))
+    trio.settle()
+    assert waiting(trio) == [(3, Arrival.RECV)]
+
+
+def test_a_new_engine_continues_an_order_that_was_left_at_a_refused_document() -> None:
+    """The process ends after the commit of ``semq_done``, before the search for the next document."""
+    trio = without_consumer()
+    trio.b.receive(chained(0), chained(1, refused=True), chained(2))
+    trio.settle()
+    (first, *_) = sorted(trio.b.store.tables.pending)
+    finish_by_sql(trio, first)
+    while trio.b.store.tables.done:
+        trio.b.store.begin()
+        trio.b.store.commit()
+        if trio.b.store.tables.done:
+            trio.b.store.deliver()
+    trio.b.crash()
+    assert waiting(trio) == [(1, Arrival.REJ), (2, Arrival.RECV)]
+    trio.settle()
+    assert waiting(trio) == [(2, Arrival.RECV)]
+
+
+def two_users(**free: int) -> tuple[Trio, dict[str, int]]:
+    """Return a trio in which each user of B takes as many documents at a time as ``free`` says."""
+    trio = Trio()
+    held = trio.b.app.held
+    trio.b.app.acks = False
+    trio.b.app.free = lambda user: max(free.get(user, 0) - sum(d.envelope.target.user == user for d in held), 0)  # type: ignore[method-assign]
+    return trio, free
+
+
+def answer(trio: Trio, payload: bytes) -> None:
+    """Let the application acknowledge a document that it holds."""
+    (delivery,) = (each for each in trio.b.app.held if each.payload == payload)
+    trio.b.app.held.remove(delivery)
+    trio.b.engine.answers.finish([delivery.bref])
+    trio.settle()
+
+
+def test_an_order_continues_with_another_user_although_the_first_one_consumes_no_more() -> None:
+    trio, free = two_users(desk=1, sales=5)
+    trio.a.send(b"1", to="56001/desk", order_key="k")
+    trio.a.send(b"2", to="56001/sales", order_key="k")
+    trio.settle()
+    for user in free:
+        trio.b.engine.handover.feed(user)
+    trio.settle()
+    assert trio.b.app.payloads == [b"1"]
+    free["desk"] = 0
+    answer(trio, b"1")
+    assert trio.b.app.payloads == [b"1", b"2"]
+
+
+def test_an_order_continues_with_another_user_although_the_first_one_is_busy_with_other_documents() -> None:
+    trio, _ = two_users(desk=1, sales=1)
+    trio.a.send(b"1", to="56001/desk", order_key="k")
+    trio.settle()
+    trio.b.engine.handover.feed("desk")
+    trio.b.engine.handover.feed("sales")
+    trio.settle()
+    trio.a.send(b"other 1", b"other 2", to="56001/desk")
+    trio.a.send(b"2", to="56001/sales", order_key="k")
+    trio.settle()
+    assert trio.b.app.payloads == [b"1"]
+    (delivery,) = trio.b.app.held
+    trio.b.app.held.clear()
+    trio.b.engine.answers.finish([delivery.bref])
+    trio.b.engine.handover.feed("desk")
+    trio.settle()
+    assert sorted(trio.b.app.payloads) == [b"1", b"2", b"other 1"]
+
+
+def memory(trio: Trio) -> dict[str, Any]:
+    """Return what the handover keeps about orders: their number, and by user the keys that wait for a turn."""
+    handover = trio.b.engine.handover
+    keys = {user: [key for turns in queue.sources.values() for key in turns.keys]
+            for user, queue in handover.queues.items()}  # fmt: skip
+    return {"orders": len(handover.orders), "keys": {user: found for user, found in keys.items() if found}}
+
+
+def test_nothing_is_kept_about_orders_whose_documents_are_all_done_by_sql() -> None:
+    trio = Trio()
+    trio.b.app.places = 0
+    for number in range(20):
+        order_key = f"k{number}"
+        trio.a.send(b"1", b"2", to="56001/desk", order_key=order_key)
+        trio.a.send(b"3", order_key=order_key)
+        trio.settle()
+        while trio.b.store.tables.pending:
+            finish_by_sql(trio, min(trio.b.store.tables.pending))
+            trio.later(1)
+    assert memory(trio) == {"orders": 0, "keys": {}}
