@@ -64,7 +64,7 @@ def processor_s(network: BenchNetwork) -> dict[str, float]:
 
 
 def session_s(session: int) -> float:
-    """Return seconds of processor time of the present processes with this session id of the operating system."""
+    """Return the processor time, in seconds, of the running processes of an operating-system session (``setsid``)."""
     return sum(_seconds(fields, OWN_TICKS) for fields in _stats().values() if fields[SESSION] == session)
 
 

@@ -31,7 +31,7 @@ RATIOS = {  # kinds of rounds whose rates are divided
     "everything_to_nothing": (SEALED, PLAIN),
 }
 SUMMARY = """
-{messages} documents of {size} bytes a round, {rounds} rounds, online from submit at A until all nodes are clean
+{messages} documents of {size} bytes a round, {rounds} rounds, online, from submission at A until no node has rows left
   plain links, nothing signed      {plain_per_s:>6}/s  {plain_us:>6} µs of processor time a document
   TLS, signed receipts             {secure_per_s:>6}/s  {secure_us:>6} µs  {secure_to_plain:.2f} of the plain rate
   TLS, signed receipts, sealed     {sealed_per_s:>6}/s  {sealed_us:>6} µs  {everything_to_nothing:.2f} of the plain \

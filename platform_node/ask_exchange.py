@@ -1,9 +1,10 @@
 """Exchange ``semq.ask`` in virtual host ``enroll``: questions of institutions to their hub about their own messages.
 
-| operation | who              | takes              | gives                                                     |
-|-----------|------------------|--------------------|-----------------------------------------------------------|
-| trace     | sender or target | lk0; nonce, target | node, events: the hub's ledger of a message; with a nonce |
-|           |                  |                    | ``other``: the answer of the node at the other end        |
+| operation | who              | takes                | gives                                                     |
+|-----------|------------------|----------------------|-----------------------------------------------------------|
+| trace     | sender or target | lk0; optional nonce, | node, events: the hub's ledger of a message; with a nonce |
+|           |                  | target               | ``other``: the answer of the node at the other end; if    |
+|           |                  |                      | there are any, ``unreached``: stores without an answer    |
 
 An institution that is neither sender nor target gets the same answer as for an unknown message. The answer of the node
 at the other end (``semq.service.story``) is passed on unchanged, with its signature.

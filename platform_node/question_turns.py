@@ -13,7 +13,7 @@ from semq.clock import Clock
 from semq.errors import Unavailable
 
 WAITING_MAX = 4  # questions of one asker
-WAIT_S = 2.5  # less than the patience of an asker
+WAIT_S = 2.5  # shorter than the time limit of those who ask
 
 
 class ShareUsed(Unavailable):
@@ -33,7 +33,8 @@ class QuestionTurns:
         self._clock = clock
         self._at_once = at_once
         self._interval_s = 1 / per_second if per_second else 0.0
-        self._due = clock.monotonic()  # time of the next turn if turns were evenly spread
+        # Time of the next turn at an even rate; up to ``at_once`` - 1 turns may begin before it.
+        self._due = clock.monotonic()
         self._under_way = 0
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  #: by asker, in the order of their next turns
         self._timer: asyncio.TimerHandle | None = None

@@ -2,7 +2,8 @@
 
 A basic.nack has no field for a reason. With ``reply_to`` the publisher receives the reason at that address; then there
 is neither a line in the log nor an event. The log gets at most one line in ``QUIET_S`` seconds for each error code
-and target node. Documents beyond ``EVENTS_MAX`` in a turn are only counted.
+and target node, unless there are more than ``REASONS_MAX`` of these. Documents beyond ``EVENTS_MAX`` in a turn are only
+counted.
 """
 
 from collections.abc import Callable

@@ -110,13 +110,13 @@ class Transfers:
         self._names: dict[str, str] = {}  #: by LK0 of a piece's message: name of the piece
         #: by LK0 of a piece's message: the future for the event about its end
         self._awaited: dict[str, asyncio.Future[AppEvent]] = {}
-        #: LK0s of pieces that ended before ``_under_way`` was read; None afterwards
+        #: LK0s of pieces that ended before ``_under_way`` was filled from the store; None afterwards
         self._early: set[str] | None = None
         self._windows: defaultdict[str, PieceWindow] = defaultdict(lambda: PieceWindow(self._has_others))
         self._submissions = 0  #: pieces submitted with this engine
         self._others = (0, 0.0)  #: number of other messages, and when it last changed
         self._searching: asyncio.Task[None] | None = None
-        self._ended_lately: set[int] = set()  #: documents whose transfer has ended during the present search
+        self._ended_lately: set[int] = set()  #: documents whose transfer has ended since the latest search began
 
     @property
     def documents(self) -> set[int]:
@@ -242,7 +242,7 @@ class Transfers:
             after = pieces[-1][0]
 
     async def _send(self, transfer: PieceTransfer, number: int, payload: bytes) -> float:
-        """Send one piece, and again after temporary refusals; return the seconds until the receipt.
+        """Send one piece, and again after temporary refusals; return the seconds from the last attempt to the receipt.
 
         Raises BadInput if the piece is refused; PieceNotDelivered if the message ends undelivered.
         """

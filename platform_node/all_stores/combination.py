@@ -1,8 +1,8 @@
 """Combination of the answers of several stores.
 
-Operations on one store take a place in a list as one number. A place in a list over several stores is therefore encoded
-as one number, too: the high bits are the position of the store in the hub's list of stores, the low bits the place in
-that store.
+An operation on one store has its position in a list as one argument, a number. A position in a list over several
+stores is therefore encoded as one number, too: the high bits are the position of the store in the hub's list of stores,
+the low bits the position in that store.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ def place_of(number: int) -> StorePlace:
 def number_for(place: StorePlace) -> int:
     """Return a place as one number. Raises BadArguments."""
     if place.number >> PLACE_BITS or place.store > STORES_MAX:
-        raise BadArguments("This list is too long for all stores at once: use a filter.", store=place.store)
+        raise BadArguments("This position cannot be encoded for all stores at once: use a filter.", store=place.store)
     return (place.store << PLACE_BITS) | place.number
 
 
@@ -108,7 +108,7 @@ def institutions(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
 def stores(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
     """Return one row for each store, if possible from the instance that serves it.
 
-    ``asked``, the number of records about copies in another store, is summed over all instances.
+    ``asked``, the number of records that an instance has sent to another about copies there, is summed over all.
     """
     chosen: dict[str, dict[str, Any]] = {}
     asked: Counter[str] = Counter()

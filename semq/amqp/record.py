@@ -1,7 +1,8 @@
 """Small slotted value classes, declared like dataclasses: the base of methods and events.
 
-A ``Record`` has its annotated fields as slots, an ``__init__``, equality by type and value, and a ``repr``. A hundred
-dataclasses would add 60 ms to the import time of every command.
+A ``Record`` has its annotated fields as slots, an ``__init__``, equality by type and value, and a ``repr``. Unlike a
+dataclass, a subclass with fields of its own inherits no defaults. A hundred dataclasses would add 60 ms to the import
+time of every command.
 """
 
 from typing import Any, ClassVar, dataclass_transform, get_origin

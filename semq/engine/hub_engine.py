@@ -130,7 +130,7 @@ class HubEngine:
         )
 
     def send_changed_directory(self) -> None:
-        """Send the changed directory to nodes with a session here, and ``allowed=False`` for former partners and groups."""
+        """Send the changed directory to nodes with a session here; ``allowed=False`` for former partners and groups."""
         for session in [session for session in self.sessions.values() if session.is_here]:
             before, groups = set(session.partners), {group.node for group in session.groups}
             self._send_directory(session)

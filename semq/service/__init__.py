@@ -1,6 +1,6 @@
 """Common parts of both kinds of nodes as processes: life, administration, monitoring, keys, companions.
 
-Floor 3.7, below ``local_node`` and ``platform_node``, which do not import each other.
+``local_node`` and ``platform_node`` import it, and do not import each other.
 
 | package or module               | subject                                                               |
 |---------------------------------|-----------------------------------------------------------------------|
@@ -9,7 +9,7 @@ Floor 3.7, below ``local_node`` and ``platform_node``, which do not import each 
 | node_host                       | the resources of the process: port, database, connections             |
 | database, standby, housekeeping | the node's Postgres; the claim to its store; its regular cleaning     |
 | clockwork                       | timers and scheduled jobs                                             |
-| links                           | sessions of nodes at the listening end: at a hub, and of direct links |
+| links                           | sessions at the node that accepts the connection: hub or direct link  |
 | datagrams                       | the channel over UDP beside a link                                    |
 | intake                          | queues of received frames; the sessions take turns at the engine      |
 | admin, access, operations       | the administration exchange, its users, its operations                |

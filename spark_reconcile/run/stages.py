@@ -42,7 +42,7 @@ _NOTES = ", ".join(str(int(event)) for event in Event if mask(event) & NOTES)
 
 def survey(lines: DataFrame, window: Window, place: Place) -> None:
     """Write the numbers of lines by ledger, side, event, target node, store of the copy, date (this or another), and
-    ``relayed`` (false for a record of a message without a part of the hub)."""
+    ``relayed`` (false for a line RECEIVED of a message that did not pass through the hub)."""
     on_date = F.expr(f"at >= {window.start} AND at < {window.end}").alias("on_date")
     # The store of the hub with a copy, according to another node. The cheap tests come first.
     names_copy = f"lk1 <> '' AND side <> {int(Side.HUB)} AND event NOT IN ({_NOTES}) AND lk1 RLIKE r'{_LK1}'"
@@ -181,7 +181,7 @@ class Absence(NamedTuple):
 def absences(
     verdicts: DataFrame, unserved: Collection[str], calendar: Calendar, day: date, carry_days: int
 ) -> list[Absence]:
-    """Return the missing ledgers that prevent verdicts, by date; at most ABSENCES_MAX, those with the most messages.
+    """Return the missing ledgers that prevent verdicts, by name and date; at most ABSENCES_MAX, with the most messages.
 
     ``unserved``: see ``readings.Survey``. ``carry_days``: highest age of a carried message.
     """

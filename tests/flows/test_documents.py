@@ -17,7 +17,7 @@ from tests.flows.trio import SETTINGS, Trio, TrioWire, is_message, records
 
 
 def packet_lost(function: Function, count: int = 10**9) -> Callable[[TrioWire, Frame], bool]:
-    """Return a function for ``Trio.lose`` that drops the first ``count`` packets of this function."""
+    """Return a callback for ``Trio.lose`` that drops the first ``count`` packets with the code ``function``."""
     remaining = [count]
 
     def lose(wire: TrioWire, frame: Frame) -> bool:
@@ -290,7 +290,7 @@ def test_a_document_of_class_2_is_stored_for_an_absent_target(ack2: bool) -> Non
 
 
 def test_the_sender_of_class_2_gets_the_reason_of_a_refusal_although_the_receipt_was_lost() -> None:
-    """If the receiver has deleted its row, its entry for the LK0 has the reason."""
+    """The receiver's entry for the LK0 keeps the reason after its row is deleted."""
     trio = Trio()
     trio.b.engine.core.settings = replace(trio.settings, max_document_bytes=1)
     trio.lose = packet_lost(Function.RECEIPTS)
@@ -476,7 +476,7 @@ def test_fifty_receipts_leave_once_each_in_at_most_fifty_packets() -> None:
     sent = [frame for frame in (trio.b.up.sent if trio.b.up else []) if isinstance(frame, Packet)]
     ack2s = [[r for r in frame.records if r.ack_flag is AckFlag.END_TO_END and r.status] for frame in sent]
     assert sum(map(len, ack2s)) == 50
-    assert len(sent) <= 50  # the memory wire delivers one frame at a time
+    assert len(sent) <= 50  # one receipt in a packet is permitted: the memory wire delivers one frame at a time
 
 
 def test_the_hub_reports_code_and_reason_of_a_refusal() -> None:

@@ -1,4 +1,4 @@
-"""Rows after their unit: only fields that never change can be read."""
+"""Rows used after the end of their unit: only fields that never change can be read."""
 
 from dataclasses import fields
 from typing import Any

@@ -40,7 +40,7 @@ def test_an_invalid_certificate_is_not_passed_on() -> None:
     directory.introduce(A, ["good", "other"])
     with pytest.raises(WrongAuthority):
         directory.introduce(A, ["forged", "good"])
-    # A later slot may have a certificate of an earlier authority.
+    # Only the first one must be valid: a later one may be of an earlier authority, and is left out.
     assert directory.introduce(A, ["good", "forged"]) == ("good",)
     directory.introduce(A, ["good", "other"])
     with pytest.raises(TooManyCertificates):
@@ -80,7 +80,7 @@ def test_certificates_are_checked_again_after_the_end_of_the_earliest() -> None:
 
 
 async def test_a_certificate_that_begins_later_is_passed_on_but_not_one_that_has_expired(inprocess: InProcess) -> None:
-    """The hub's clock may be slow when an institution renews under an authority of its own."""
+    """The clock of the hub may be slower than that of an authority."""
     hub = await inprocess.secure_hub()
     assert hub.registry.authority is not None
     later, expired = (issued(hub.registry.authority, at=NOW + days * DAY, days=1).pem.decode() for days in (1, -2))

@@ -42,7 +42,7 @@ class HubInstances:
     inprocess: InProcess
     port: int
     control: str = ""
-    sections: str = CLUSTER  #: with a place for the port of the carrier
+    sections: str = CLUSTER  #: format string: its field is the port of the carrier
     keys: Path | None = None  #: folder of the hub's keys; with it links use TLS and certificates
 
     async def instance(self, number: int, hub: str = "hub", db_id: int = 0, *, waits: bool = True) -> HubNode:
@@ -221,7 +221,7 @@ async def test_a_second_session_of_a_node_is_refused_at_the_other_instance(
 
 
 async def test_a_copy_of_a_node_with_another_store_is_refused_at_each_instance(inprocess: InProcess) -> None:
-    """The second instance has never seen the node itself."""
+    """The original node has never logged in at the second instance."""
     async with hubs_of(inprocess) as hubs:
         first, second = await hubs.instance(1), await hubs.instance(2)
         a = await hubs.local("10008", first)

@@ -1,4 +1,4 @@
-"""Opened session keys: verified once, bound to all their data, limited in number."""
+"""Opened session keys: verified once, valid only with all data for which they were wrapped, limited in number."""
 
 import pytest
 

@@ -28,8 +28,8 @@ class PresentNode:
     introductions: deque[float] = field(default_factory=lambda: deque(maxlen=INTRODUCTIONS_MAX))
 
     def admit_introduction(self, now: float) -> bool:
-        """Count an introduction, and return whether it may be processed now: each one costs checks of signatures and a
-        record to every partner."""
+        """Return whether an introduction may be processed now, and if so, count it: each one costs checks of signatures
+        and a record to every partner."""
         if len(self.introductions) == INTRODUCTIONS_MAX and now - self.introductions[0] < 60:
             return False
         self.introductions.append(now)

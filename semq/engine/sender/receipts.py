@@ -343,7 +343,7 @@ class _Answers(Statements):
         if self.is_same(row, ending, record.digest):
             self.apply_event(row, EVENT_OF_ARRIVAL[ending], reason=record.reason)
         elif self.proof and row.has_payload and record.nonce == self.sender.nonces.get(row.object_id):
-            # Send it again: the repeated document is signed, so it replaces the unsigned one that the receiver has there.
+            # Send it again: the repeated document is signed, so it replaces the unsigned one at the receiver.
             self.apply_event(row, SenderEvent.not_here, "the receiver has other bytes in its place")
 
     def _negative(self, row: Outbound, lk0: LK0, record: Inquiry, answer: Answer) -> None:

@@ -42,7 +42,7 @@ def test_floors_of_invented_incarnations_leave_no_row() -> None:
 
 
 def test_a_floor_of_an_incarnation_that_a_waiting_document_names_is_accepted() -> None:
-    """The second document waits for a position of incarnation 77 (4d), so its floor is accepted, and that of 78 is not."""
+    """The second document waits for a position of incarnation 77 (4d): its floor is accepted, that of 78 is not."""
     trio = Trio()
     trio.a.send(b"one", order_key="k")
     trio.settle()

@@ -125,7 +125,7 @@ def test_a_document_that_is_recorded_again_on_the_next_date_is_found_once(office
 
 
 def test_a_message_whose_last_line_is_in_an_absent_extract_is_no_exception(office: Office, spark: SparkSession) -> None:
-    # 1.a notes the end of both after midnight.
+    # 1.a notes the ends after midnight.
     sent = office.write(OfficeMessage(1, "1.a", "1.b", LATE - 30), FORWARD_COURSE)
     received = office.write(OfficeMessage(2, "1.b", "1.a", LATE - 100), FORWARD_COURSE)
     refused = office.write(
@@ -152,7 +152,8 @@ def test_a_message_whose_last_line_is_in_an_absent_extract_is_no_exception(offic
 
 
 def context_of(office: Office, first: dict[str, int] | None = None) -> Any:
-    """Return the judgement context with the clock of 1.a five seconds fast. ``first``: corrections in the first hour."""
+    """Return the judgement context with the clock of 1.a five seconds fast. ``first``: by how many
+    milliseconds the clock of each node was fast in the first hour."""
     evidence: Evidence = collect_evidence(office.settings, DAY, allow_partial=True)
     return evidence.judgement_context({"1.a": 5_000}, {"1.a": 5_000} if first is None else first)
 
@@ -289,7 +290,7 @@ def test_a_date_is_run_again_if_its_run_is_not_final_or_an_earlier_date_was_run_
     assert not commands.is_up_to_date(settings, DAY)
     first = publish(office, DAY)
     assert commands.is_up_to_date(settings, DAY)
-    publish(office, NEXT)  # before the run of the date that it should carry
+    publish(office, NEXT)  # carries no run
     assert not commands.is_up_to_date(settings, NEXT)
     publish(office, NEXT, carried_from=first.name)
     assert commands.is_up_to_date(settings, NEXT)
