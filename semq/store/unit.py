@@ -3,7 +3,7 @@
 ``semq.store.work`` uses both.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -75,6 +75,11 @@ class Waiting:
     priority: int
     after: int  #: bref, exclusive
     limit: int
+    payloads_bytes_max: int = 1 << 62  #: the result ends with the row at which the payloads reach this size
+
+    def is_cut(self, found: Sequence[Pending]) -> bool:
+        """Return whether more rows than those found may wait."""
+        return len(found) >= self.limit or sum(row.size for row in found) >= self.payloads_bytes_max
 
 
 @dataclass(frozen=True, slots=True)

@@ -329,7 +329,10 @@ def _waiting(tables: Tables, unit: Unit, query: u.Waiting | u.InboxTracks) -> li
         return sorted({(r.source, r.priority) for r in _pending(tables) if r.target.user == query.user})
     track = query.user, query.source, query.priority
     new = (r for r in _pending(tables) if r.app_status is AppStatus.NEW and r.bref > query.after)
-    rows = [copy_pending(r) for r in new if (r.target.user, r.source, r.priority) == track][: query.limit]
+    rows: list[Pending] = []
+    for row in new:
+        if not query.is_cut(rows) and (row.target.user, row.source, row.priority) == track:
+            rows.append(copy_pending(row))
     unit.pending_bodies.update((row.bref, tables.pending_bodies[row.bref]) for row in rows)
     return rows
 

@@ -312,8 +312,8 @@ QUERIES: tuple[Query, ...] = (
     *(Unsent(str(dest.node), after, limit, max_bytes, source, priority) for dest in DESTS for after in (0, 4)
       for limit in (2, 99) for max_bytes in (3000, 1 << 62) for source in ("", "1.10008") for priority in (0, 4)),
     Unsettled(1, 2000, 99), Unsettled(3, 7, 2), Unfinished(1, 2000, 99), Unfinished(3, 7, 2),
-    *(Waiting(user, str(source.store.node), priority, after, 9) for user in ("", "buyer") for source in SOURCES
-      for priority in (0, 4) for after in (0, 3)),
+    *(Waiting(user, str(source.store.node), priority, after, 9, max_bytes) for user in ("", "buyer")
+      for source in SOURCES for priority in (0, 4) for after in (0, 3) for max_bytes in (3000, 1 << 62)),
     InboxTracks(""), InboxTracks("buyer"), InboxTracks("nobody"), StreamsTo("1.56001"), StreamsTo("1.nobody"),
     ExpiredRows(NOW + 7, 99), ExpiredRows(NOW - 1, 99),
     *(FirstInOrder(str(source.store), key) for source in SOURCES for key in KEYS if key),

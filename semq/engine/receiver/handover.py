@@ -205,7 +205,8 @@ class Handover:
 
     @work
     def _feed(self, queue: UserQueue, picks: list[list[Pick]]) -> Steps:
-        sources = [[(pick, _query(queue, pick)) for pick in source] for source in picks]
+        bytes_max = self.core.settings.claim_bytes // len(picks)
+        sources = [[(pick, _query(queue, pick, bytes_max)) for pick in source] for source in picks]
         unit = yield Needs(queries={query for source in sources for _, query in source})
         deliveries: list[list[Delivery]] = []
         orders: dict[OrderId, None] = {}
@@ -221,7 +222,7 @@ class Handover:
                     given += self._given(unit, row, orders)
                 found = unit.found.get(query) or ()
                 ends.append((pick, cursor, bool(found)))
-                if len(found) >= pick.limit:
+                if query.is_cut(found):
                     break  # more rows of this priority may wait
             deliveries.append(given)
         yield COMMITTED
@@ -344,5 +345,5 @@ class _SearchResult(NamedTuple):
     has_no_place: bool = False  #: no consumer is free
 
 
-def _query(queue: UserQueue, pick: Pick) -> Waiting:
-    return Waiting(queue.user, pick.track.source, pick.track.priority, pick.after, pick.limit)
+def _query(queue: UserQueue, pick: Pick, bytes_max: int) -> Waiting:
+    return Waiting(queue.user, pick.track.source, pick.track.priority, pick.after, pick.limit, bytes_max)

@@ -208,9 +208,6 @@ def _read_submitted(unit: Unit, rows: Rows) -> list[Any]:
     return [Submitted(*row) for row in rows]
 
 
-_ANY_SIZE = int8(1 << 62)
-
-
 def _track(query: Unsent) -> list[Param]:
     """Return source and priority as parameters; none for own rows of priority 0, which the index of tracks excludes."""
     return [query.source.encode(), int2(query.priority)] if query.source or query.priority else []
@@ -223,7 +220,10 @@ _QUERIES: dict[type, tuple[Callable[[Any], list[Param]], Callable[[Unit, Rows], 
         _read_unsent,
     ),
     Waiting: (
-        lambda q: [q.user.encode(), int8(q.after), int8(q.limit), _ANY_SIZE, q.source.encode(), int2(q.priority)],
+        lambda q: [
+            *(q.user.encode(), int8(q.after), int8(q.limit), int8(q.payloads_bytes_max)),
+            *(q.source.encode(), int2(q.priority)),
+        ],
         _read_waiting,
     ),
     InboxTracks: (lambda q: [q.user.encode()], lambda unit, rows: [(source, priority) for source, priority in rows]),

@@ -115,6 +115,23 @@ def test_the_inbox_delivers_by_priority_within_a_source_and_keeps_orders() -> No
     assert [body for body in given if body.startswith(b"77001")] == [b"77001 %d" % n for n in (0, 1, 2)]
 
 
+def test_one_read_for_the_inbox_ends_with_the_document_that_reaches_the_limit_of_bytes() -> None:
+    """The others stay in the store, and those of a lower priority do not overtake them."""
+    trio = without_consumer()
+    core = trio.b.engine.core
+    core.settings = changed(core.settings, claim_bytes=20)
+    trio.b.receive(*(document_of(QUIET, n, 4) for n in range(7)), document_of(QUIET, 7), document_of(QUIET, 8))
+    trio.b.store.run_all()
+    trio.b.app.places = 100
+    trio.b.engine.handover.feed("")
+    numbers = []
+    while not trio.b.store.idle:
+        trio.b.store.run()
+        numbers.append(len(trio.b.app.payloads))
+    assert list(dict.fromkeys(numbers)) == [3, 6, 9]
+    assert trio.b.app.payloads == [b"88001 %d" % n for n in range(9)]
+
+
 @pytest.mark.parametrize("ordered", range(1, 5))
 @pytest.mark.parametrize("others", [1, 2, 3, 7])
 @pytest.mark.parametrize("blocked", [0, 1, 3])
