@@ -37,11 +37,12 @@ OPTIONS = (
 class StatementRefused(Exception):
     """Postgres refused a statement. The transaction has failed; the connection is usable."""
 
-    def __init__(self, sqlstate: str, text: str, table: str = "", constraint: str = "") -> None:
+    def __init__(self, sqlstate: str, text: str, table: str = "", constraint: str = "", function: str = "") -> None:
         self.sqlstate = sqlstate
         self.text = text
         self.table = table
         self.constraint = constraint
+        self.function = function  #: of Postgres
         super().__init__(f"{sqlstate} {text}")
 
 
@@ -51,6 +52,7 @@ def _refusal(result: PGresult) -> StatementRefused:
         DiagnosticField.MESSAGE_PRIMARY,
         DiagnosticField.TABLE_NAME,
         DiagnosticField.CONSTRAINT_NAME,
+        DiagnosticField.SOURCE_FUNCTION,
     )
     return StatementRefused(*((result.error_field(field) or b"").decode(errors="replace") for field in fields))
 

@@ -70,6 +70,8 @@ BODIES = (("tb_0031_body", 2), ("tb_0030_body", 2), ("broker_body", 2), ("broker
 
 # Classes of SQLSTATE caused by one piece of work or by chance: data, constraints, deadlocks, sizes, locks, SEMQ.
 BLAMES_ONE_PIECE = ("22", "23", "40", "54", "55", "SQ")
+# Functions of Postgres with errors of class 54 about the whole server: no ids, or no place for notifications, is left.
+OF_SERVER = ("GetNewTransactionId", "GetNewMultiXactId", "PreCommit_Notify")
 
 
 @dataclass(slots=True)
@@ -210,9 +212,7 @@ class Writer:
 
     async def _wait_for_work(self) -> None:
         self._ready.clear()
-        timer = asyncio.get_running_loop().call_at(
-            asyncio.get_running_loop().time() + self._renew_at - time.monotonic(), self._ready.set
-        )
+        timer = asyncio.get_running_loop().call_later(self._renew_at - time.monotonic(), self._ready.set)
         try:
             await self._ready.wait()
         finally:
@@ -398,7 +398,7 @@ class Writer:
         works = self._under_way or works
         if refusal.sqlstate == FENCED:
             self.lose(StoreFenced())
-        elif refusal.sqlstate[:2] not in BLAMES_ONE_PIECE:
+        elif refusal.sqlstate[:2] not in BLAMES_ONE_PIECE or refusal.function in OF_SERVER:
             self.lose(StoreUnavailable(sqlstate=refusal.sqlstate, fault=refusal.text))
         else:
             self._rollback()

@@ -60,6 +60,13 @@ class NotifiedStore:
         return wire.pid
 
 
+# A trigger with the error of a server that has used up its transaction ids. {}: the event
+NO_TRANSACTIONS = """
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  RAISE EXCEPTION 'database is not accepting commands' USING ERRCODE = 'program_limit_exceeded'; END $$;
+CREATE TRIGGER refuse BEFORE {} FOR EACH ROW EXECUTE FUNCTION refuse()"""
+
+
 @asynccontextmanager
 async def open_notified_store(url: str, owner: str = "one", place: str = NOWHERE) -> AsyncIterator[NotifiedStore]:
     notified = NotifiedStore(url, owner, place)

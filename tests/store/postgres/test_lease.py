@@ -27,6 +27,7 @@ from semq.store.unit import Unit
 from semq.store.work import Work
 from tests.store.jobs import Job
 from tests.store.postgres.notified_store import (
+    NO_TRANSACTIONS,
     NotifiedStore,
     accepting,
     column,
@@ -416,6 +417,17 @@ async def test_an_idle_store_notices_the_loss_of_its_lease_at_the_next_renewal(
         run(database, "UPDATE store_lease SET epoch = epoch + 1, owner = '1.10008 host two -'")
         await first.lost.wait()
         assert [type(fault) for fault in first.faults] == [StoreFenced]
+
+
+async def test_an_idle_store_that_the_server_lets_renew_nothing_is_lost(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "RENEW_S", 0.05)
+    monkeypatch.setattr(writer, "OF_SERVER", ("exec_stmt_raise",))
+    async with open_notified_store(database) as first:
+        run(database, NO_TRANSACTIONS.format("UPDATE ON store_lease"))
+        await first.lost.wait()
+        assert [fault.facts["sqlstate"] for fault in first.faults] == ["54000"]
 
 
 async def test_the_lease_is_renewed(database: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,12 +4,13 @@ from secrets import token_hex
 
 import pytest
 
-from semq.store.postgres.errors import RowRefused
+from semq.store.postgres import writer
+from semq.store.postgres.errors import RowRefused, StoreUnavailable
 from semq.store.rows import OrderKey
 from semq.store.unit import Needs, Unit, Unsettled
 from semq.umx_t.locator import Pos
 from tests.store.jobs import INC, Job, accept
-from tests.store.postgres.notified_store import accepting, open_notified_store, run, stored
+from tests.store.postgres.notified_store import NO_TRANSACTIONS, accepting, open_notified_store, run, stored
 
 
 async def test_work_whose_rows_cannot_be_read_fails_alone(database: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -36,3 +37,17 @@ async def test_a_value_that_exceeds_a_limit_of_postgres_fails_alone(database: st
         first, refused, last = await notified.do(accepting(1), Job(order_too_long), accepting(2))
         assert isinstance(refused, RowRefused)
         assert (first, refused.facts["sqlstate"], last, notified.faults) == (None, "54000", None, [])
+
+
+async def test_a_limit_of_the_whole_server_refuses_no_work_for_good(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "OF_SERVER", ("exec_stmt_raise",))
+    async with open_notified_store(database) as notified:
+        run(database, NO_TRANSACTIONS.format("INSERT ON tb_0031"))
+        result = await notified.do(accepting(1), accepting(2))
+        assert [type(error) for error in result] == [StoreUnavailable, StoreUnavailable]
+        await notified.lost.wait()
+        run(database, "DROP FUNCTION refuse CASCADE")
+        await notified.reopen()
+        assert await notified.do(accepting(1)) == [None]
