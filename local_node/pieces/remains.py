@@ -14,6 +14,7 @@ import msgspec
 import structlog
 
 from local_node.pieces.upload import drop_pieces
+from semq.engine.errors import BodyUnreadable
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import AppEvent, Submission
 from semq.engine.receiver.answers import ActReport
@@ -133,20 +134,26 @@ class Remains:
             answers.when_committed(ActReport(done, failed))
 
         await committed(post)
-        notices = frozenset(stock.notices)
         for source in stock.sources:
-            removable = await self._by_document(source, before)
-            if notices:
-                by_document = await self._by_document(source)
-                removable |= {
-                    document: brefs for document, brefs in by_document.items() if not notices.isdisjoint(brefs)
-                }
-            with_manifest = await self._documents(source) if removable else set()
-            for document, brefs in removable.items():
-                ended = stock.give_up(bref for bref in brefs if document not in with_manifest or bref in notices)
-                if ended:
-                    log.warning("pieces_without_document", document=document, source=source, pieces=len(ended))
-                    answers.finish(ended)
+            try:
+                await self._sweep_source(source, before)
+            except BodyUnreadable as error:  # the unreadable message may be the manifest of these pieces
+                log.warning("pieces_kept", source=source, error=str(error))
+
+    async def _sweep_source(self, source: str, before: int) -> None:
+        """Remove pieces of one institution. Raises BodyUnreadable if a message of this institution cannot be read."""
+        stock, answers = self._engine().core.pieces, self._engine().answers
+        notices = frozenset(stock.notices)
+        removable = await self._by_document(source, before)
+        if notices:
+            by_document = await self._by_document(source)
+            removable |= {document: brefs for document, brefs in by_document.items() if not notices.isdisjoint(brefs)}
+        with_manifest = await self._documents(source) if removable else set()
+        for document, brefs in removable.items():
+            ended = stock.give_up(bref for bref in brefs if document not in with_manifest or bref in notices)
+            if ended:
+                log.warning("pieces_without_document", document=document, source=source, pieces=len(ended))
+                answers.finish(ended)
 
     async def _by_document(self, source: str, before_ms: int | None = None) -> dict[str, list[int]]:
         """Return the rows of an institution's pieces and notices by document; with ``before_ms`` only earlier ones."""

@@ -141,3 +141,32 @@ async def test_the_pieces_of_a_body_that_begins_to_arrive_during_a_sweep_stay(
     await until(lambda: answers)
     assert isinstance(answers[0], Accepted)
     assert counted(a, "SELECT count(*) FROM tb_0031_piece") == COUNT
+
+
+def make_unreadable(node: LocalNode, source: str) -> None:
+    with psycopg.connect(node.store.url) as connection:
+        connection.execute(
+            "UPDATE tb_0030_body SET envelope = 'x' WHERE bref IN"
+            " (SELECT bref FROM tb_0030 WHERE source = %s AND target_user = '')",
+            (source,),
+        )
+
+
+async def test_an_unreadable_message_keeps_the_pieces_of_its_source_only(inprocess: InProcess) -> None:
+    """The unreadable message may be the manifest of the pieces. It ended the sweep, also of other sources."""
+    a, b, _, _ = await refused_for_its_quota(inprocess)
+    kept = counted(b, PIECE_ROWS)
+    assert await published(await confirming(inprocess, a), "56001", b"small")
+
+    assert await published(await confirming(inprocess, b), "56001", body_of(5 * PIECE_BYTES))  # to itself
+    await until(lambda: counted(b, MANIFESTS) == 2)
+    make_unreadable(b, "1.10008")
+    with psycopg.connect(b.store.url) as connection:
+        connection.execute("DELETE FROM tb_0030 WHERE source = '1.56001' AND target_user = ''")
+    age(b)
+    b.remains.sweep()
+    await until(lambda: counted(b, PIECE_ROWS) == kept)
+    with psycopg.connect(b.store.url) as connection:
+        connection.execute("DELETE FROM tb_0030 WHERE target_user = ''")
+    await sweep(b)
+    await until(lambda: not counted(b, PIECE_ROWS))
