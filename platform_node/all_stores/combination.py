@@ -108,7 +108,7 @@ def institutions(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
 def stores(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
     """Return one row for each store, if possible from the instance that serves it.
 
-    ``asked``, the number of records that an instance has sent to another about copies there, is summed over all.
+    ``asked``, the number of records about copies of a store that is not here, is summed over all instances.
     """
     chosen: dict[str, dict[str, Any]] = {}
     asked: Counter[str] = Counter()

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from semq.app import Document
+from semq.app.subscription import PREFETCH_MAX
 from semq.cli.errors import NotWritten, UnusableFile
 from semq.cli.messages.files import make_usable, write_body
 from semq.cli.messages.message import group
@@ -56,18 +57,23 @@ class InboxReader:
         self._ack = ack
         self.taken = 0  #: documents that were printed or written
         self.unwritten: set[str] = set()  #: locators of documents that could not be written
+        self._left: set[str] = set()  #: locators of documents that are left at the node: unwritten or with --no-ack
 
     async def run(self, user: str, count: int) -> bool:
         """Receive until ``count`` documents (0: no limit) are taken, one cannot be written, or none arrives in time.
 
         Return True if a document could not be written.
         """
-        prefetch = (min(count - self.taken, PREFETCH) if count else PREFETCH) + len(self.unwritten)
+        most = PREFETCH if self._ack else PREFETCH_MAX  # without acknowledgements, no document makes room for the next
+        prefetch = (min(count - self.taken, most) if count else most) + len(self._left)
         async with self._session.client.receive(user, prefetch=prefetch, idle_s=self._session.timeout_s) as documents:
             async for document in documents:
-                if document.lk0 in self.unwritten:
+                if document.lk0 in self._left:
                     continue
-                if not self._keep(document):
+                is_kept = self._keep(document)
+                if not is_kept or not self._ack:
+                    self._left.add(document.lk0)
+                if not is_kept:
                     return True
                 if self._ack:
                     await document.ack()

@@ -48,6 +48,16 @@ def test_an_unusable_folder_is_refused_before_a_document_is_taken(network: Netwo
         assert result.out == ""
 
 
+def test_many_documents_can_be_read_without_acknowledgement(network: Network) -> None:
+    """The node delivers no more than the prefetch before the first acknowledgement."""
+    sent = {send(network, "many", f"many-{n}", b"m") for n in range(20)}
+    words = ["msg", "receive", "--user", "many", "--timeout", "5", "--json", "--node", network.receiver.url, "--count"]
+    for count in ("20", "0"):
+        result = semq(*words, count, "--no-ack")
+        assert {json.loads(line)["lk0"] for line in result.out.splitlines()} == sent
+    semq(*words, "20")
+
+
 @pytest.mark.parametrize("wrong", [["--count", "-1"], ["--node", "amqp://127.0.0.1:1", "--timeout", "0.1"]])
 def test_a_command_that_receives_nothing_makes_no_folder(tmp_path: Path, wrong: list[str]) -> None:
     """Neither with another wrong option nor without a connection to the node."""
