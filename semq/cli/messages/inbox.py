@@ -65,7 +65,8 @@ class InboxReader:
         Return True if a document could not be written.
         """
         most = PREFETCH if self._ack else PREFETCH_MAX  # without acknowledgements, no document makes room for the next
-        prefetch = (min(count - self.taken, most) if count else most) + len(self._left)
+        wanted = min(count - self.taken, most) if count else most
+        prefetch = min(wanted + len(self._left), PREFETCH_MAX)
         async with self._session.client.receive(user, prefetch=prefetch, idle_s=self._session.timeout_s) as documents:
             async for document in documents:
                 if document.lk0 in self._left:
