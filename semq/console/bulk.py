@@ -17,6 +17,8 @@ from weakref import WeakKeyDictionary
 
 import structlog
 
+from semq.app.errors import RefusedByNode
+from semq.engine.errors import NotEnded, NotThere
 from semq.errors import SemqError
 from semq.store.audit import AuditFilter, lines
 from semq.web.pages.visit import Visit
@@ -29,6 +31,7 @@ LINES_MAX = 200  # number of audit lines that are searched
 # (visit, reason) -> number of messages of each finished batch by result: DONE, or a key of ``words.RESULTS``
 Work = Callable[[Visit, str], AsyncIterator[Counter[str]]]
 DONE, GONE = "done", "gone"
+NOTHING_DONE = (NotThere.code, NotEnded.code)  # errors of the node if it has acted on none of the named messages
 # Operation on copies at the hub | results of its answer that are DONE
 DONE_AT_HUB = {"held.refuse": ("refused", "repeated"), "held.resend": ("resent",)}
 
@@ -111,7 +114,12 @@ def by_names(operation: str, names: list[str], batch: int) -> Work:
     async def work(visit: Visit, why: str) -> AsyncIterator[Counter[str]]:
         for begin in range(0, len(names), batch):
             ids = names[begin : begin + batch]
-            results = results_of(operation, await visit.ask(operation, ids=ids, why=why))
+            try:
+                results = results_of(operation, await visit.ask(operation, ids=ids, why=why))
+            except RefusedByNode as error:
+                if error.code not in NOTHING_DONE:
+                    raise
+                results = Counter()
             yield results + Counter({GONE: len(ids) - results.total()})
 
     return work

@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+import pytest
+
 from semq.app import Client
 from semq.config.reach import url_of
 from semq.store.audit import AuditFilter, lines
@@ -45,13 +47,17 @@ async def test_copies_that_may_not_be_refused_are_not_counted_as_refused(inproce
         assert recorded[1] == {"done": 1, "of": 3, "only_copy": 2}
 
 
-async def test_failed_documents_that_are_gone_are_not_counted_as_done(inprocess: InProcess) -> None:
+@pytest.mark.parametrize("act", ["requeue", "remove"])
+@pytest.mark.parametrize("ids", [["123456", "123457"], ["1.10008.1.1.3f.1", "1.10008.1.1.3f.2"]])
+async def test_failed_documents_that_are_gone_are_not_counted_as_done(
+    inprocess: InProcess, act: str, ids: list[str]
+) -> None:
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)
     async with serving(node) as site:
         browser = await site.signed_in("operator")
-        prepared = await browser.post_form("/failed/prepare", act="requeue", ids=["123456", "123457"])
+        prepared = await browser.post_form("/failed/prepare", act=act, ids=ids)
         page, recorded = await page_after(site, browser, prepared.headers["location"])
         assert "0 / 2" in page
         assert re.search(r"2 .{0,9}not found any more", page)
