@@ -115,7 +115,7 @@ class LocalEngine:
 
     # --- sessions
     def link_up(self, link: Link) -> None:
-        """Begin a session with the hub, which replaces an earlier one, or a direct session with a partner."""
+        """Begin a session: with the hub, instead of an earlier one, or directly with a partner."""
         if not is_hub(link.peer):
             self._direct_up(link)
             return

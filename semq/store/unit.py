@@ -450,11 +450,6 @@ class StreamState:
     settled_above: set[int]  #: settled positions above the floor
 
 
-@dataclass(slots=True)
-class Recovered:
-    """The state of the store for an engine that starts."""
-
-    store_uuid: str
 class StoppedOrder(NamedTuple):
     """An order of received documents with a row in NEW that ends without a consumer when it is its turn (REJ, VOID)."""
 
@@ -463,6 +458,11 @@ class StoppedOrder(NamedTuple):
     user: str
 
 
+@dataclass(slots=True)
+class Recovered:
+    """The state of the store for an engine that starts."""
+
+    store_uuid: str
     boot: int  #: number of openings of the store
     inc: int
     first_id: int
@@ -473,12 +473,12 @@ class StoppedOrder(NamedTuple):
     settled: list[int] = field(default_factory=list)  #: object_ids to be cleaned up
     finished: list[int] = field(default_factory=list)  #: brefs to be cleaned up
     pending: int = 0  #: rows of tb_0030 that are not removable
+    stopped_orders: list[StoppedOrder] = field(default_factory=list)
     retired: list[RetiredStore] = field(default_factory=list)
     custody: list[tuple[int, int]] = field(default_factory=list)  #: see ``spans.in_custody``
     pieces: list[StoredPiece] = field(default_factory=list)
 
 
-    stopped_orders: list[StoppedOrder] = field(default_factory=list)
 def first_id(boot: int) -> int:
     """Return the first record id of an opening of the store, which has 2**40 - 1 ids."""
     return (boot << 40) + 1

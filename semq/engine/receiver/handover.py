@@ -255,10 +255,9 @@ class Handover:
         unit = yield Needs(queries={query})
         row = next(unit.pending_found(query), None)
         yield COMMITTED
-        if row is not None:
         if row is None or row.target.user != order.user:
             self.queue_of(order.user).forget(key)
-            following = self._give_next(key, order, row, user)
+        if row is not None:
             order.user = row.target.user
             if not is_in_turn and self._waits_for_turn(row):
                 self._end_search(order)
@@ -267,6 +266,7 @@ class Handover:
                 if user != order.user:
                     self.feed(user)  # the free consumer was not used
                 return
+            following = self._give_next(key, order, row, user)
             self.core.post(following, failed=lambda error: self._search_failed(key, order))
             return
         self._end_search(order)
@@ -277,12 +277,12 @@ class Handover:
             self.orders.pop(key, None)
             self.feed(user)  # the free consumer was not used
 
-    @work
     def _waits_for_turn(self, row: Pending) -> bool:
         """Whether other documents of the user go first. Without a free place, nothing needs a turn."""
         user = row.target.user
         return row.status is Arrival.RECV and self.queue_of(user).has_waiting and self._inbox.free(user) > 0
 
+    @work
     def _give_next(self, key: OrderId, order: Order, lowest: Pending, user_in_turn: str) -> Steps:
         """Deliver the lowest row of an order if its predecessor is recorded or settled (rules N23 and N24).
 
@@ -313,8 +313,8 @@ class Handover:
             return
         elif result.has_no_place:
             self.queue_of(user).note_ready(key)
-        self.feed(user_in_turn)  # the free consumer may not have been used
             self.feed(user)
+        self.feed(user_in_turn)  # the free consumer may not have been used
 
     def _decide(self, unit: Unit, row: Pending | None, waiting: Pending | None, user: str) -> "_SearchResult":
         """Deliver the lowest row of an order, end it, or return why it waits."""
