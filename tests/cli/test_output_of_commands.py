@@ -115,7 +115,8 @@ ANSWERS: dict[str, Any] = {
     "server.restart": {"institution": BAD},
     "stores.retire": {"was_retired": True, "store": BAD},
     "ledger.verify": {"lines": BAD, "from": BAD, "to": BAD, "head": BAD},
-    "failed.requeue": {"became": {BAD: {"lk0": BAD, "name": BAD, "state": BAD, "reason": [BAD, BAD]}}},
+    "failed.requeue": {"requeued": 1, "became": {BAD: {"lk0": BAD, "name": BAD, "state": BAD, "reason": [BAD, BAD]}}},
+    "failed.remove": {"removed": 1},
     **dict.fromkeys(
         ("broker.queues", "broker.consumers", "broker.connections", "broker.channels", "broker.exchanges",
          "broker.bindings", "worker.list"), PAGE,

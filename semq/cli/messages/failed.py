@@ -111,13 +111,15 @@ async def _act(
         raise NothingSelected
     act = operation.partition(".")[2]
     refused = [old for old, new in acts.became.items() if new["state"] == "refused"]
-    done = [lk0 for lk0 in acts.lk0s.values() if lk0 not in refused]
-    facts: dict[str, Any] = {act: done}
+    facts: dict[str, Any] = {act: [lk0 for lk0 in acts.lk0s.values() if lk0 not in refused]}
     if acts.became:
         facts["became"] = acts.became
+    if gone := len(acts.lk0s) - acts.done:
+        facts["gone"] = gone
     lines = [became_line(old, new) for old, new in acts.became.items()]
-    again = f", {len(refused)} refused again" if refused else ""
-    session.out.result(facts, *lines, f"{counted(len(done), 'document')} {act}d{again}")
+    others = [(len(refused), "refused again"), (gone, "not found any more")]
+    not_done = "".join(f", {number} {words}" for number, words in others if number)
+    session.out.result(facts, *lines, f"{counted(acts.done - len(refused), 'document')} {act}d{not_done}")
     if refused:
         raise typer.Exit(1)
 
@@ -130,6 +132,7 @@ class FailedDocumentActs:
         self._operation = operation
         self._why = why
         self.lk0s: dict[str, str] = {}  #: name that was sent to the node | locator of the document
+        self.done = 0  #: number of documents on which the node has acted
         self.became: dict[str, dict[str, Any]] = {}  #: old name of a submission | result of its repetition
 
     async def act_on(self, rows: list[dict[str, Any]]) -> bool:
@@ -141,6 +144,7 @@ class FailedDocumentActs:
         for start in range(0, len(names), BATCH):
             batch = names[start : start + BATCH]
             answer = await self._session.ask(self._operation, repeat=False, ids=batch, why=self._why)
+            self.done += answer[self._operation.partition(".")[2] + "d"]
             self.became |= answer.get("became") or {}
         self.lk0s |= {name: listed[name] for name in names}
         return bool(names)

@@ -9,12 +9,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 import pytest
 
+from semq.app import Client
 from semq.app.worker import report
+from semq.cli.messages.failed import _act
+from semq.cli.output.printer import Output
+from semq.cli.session import Session
 from tests.app.network import Network
 from tests.cli.command import environment, semq
 from tests.waiting import until_sync
@@ -183,3 +187,21 @@ def test_a_module_that_does_not_exist_is_reported_in_one_line() -> None:
     semq("worker", "--app", "no_such_module_here", "--node", "amqp://u:p@127.0.0.1:1").fails(
         78, "SEMQ-2212", "No module named 'no_such_module_here'"
     )
+
+
+class ForgetfulClient:
+    """A client of a node with two named documents that are gone when it acts."""
+
+    async def request(self, operation: str, arguments: dict[str, Any], **_: Any) -> dict[str, Any]:
+        if operation == "failed.show":
+            return {"id": int(arguments["id"]), "side": "inbound", "lk0": f"lk0-{arguments['id']}"}
+        return {"removed": len(arguments["ids"]) - 2}
+
+
+async def test_documents_that_are_gone_are_not_reported_as_removed(capsys: pytest.CaptureFixture[str]) -> None:
+    for as_json in (False, True):
+        session = Session(cast(Client, ForgetfulClient()), Output(as_json=as_json), 1.0)
+        await _act(session, "failed.remove", ["1", "2", "3"], False, {}, "")
+    text, _, data = capsys.readouterr().out.partition("\n")
+    assert text == "1 document removed, 2 not found any more"
+    assert json.loads(data)["gone"] == 2
