@@ -80,7 +80,9 @@ async def settle(call: Call) -> Response:
     if act not in ACTS:
         raise NoSuchPage("A document is settled by ack, requeue or park.")
     document = await call.web.leases.settle(call.visitor.key, str(call.request.path_params["lease"]), act)
-    await call.note(ACTS[act], {"lk0": document.lk0})
+    # Not before the answer: the document is settled, also if the audit log cannot be written now.
+    visitor = call.visitor
+    call.web.audit.note_soon(visitor.name, visitor.via, visitor.peer, ACTS[act], {"lk0": document.lk0}, "done")
     return Response(status_code=204)
 
 

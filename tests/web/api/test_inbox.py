@@ -10,6 +10,7 @@ import pytest
 from local_node.node import LocalNode
 from semq.app import Client, Document, NodeUnreachable
 from semq.config.reach import url_of
+from semq.store.audit import AuditFilter, lines
 from semq.store.postgres.errors import StoreUnavailable
 from semq.umx_t.status import AppStatus
 from semq.web.api.leases import Leases
@@ -173,6 +174,26 @@ async def test_requeued_documents_come_again_and_parked_ones_wait_for_an_operato
     assert await receive(program, wait_s=0) == []
     failed = (await viewer.get("/failed/list")).json()
     assert document["lk0"] in str(failed)
+
+
+async def test_a_settled_document_is_reported_as_settled_although_the_audit_log_cannot_be_written(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> list[int]:
+        raise StoreUnavailable
+
+    program = await site.program("receive", inbox=site.inbox)
+    await send(site, b"a")
+    (document,) = await receive(program)
+    with monkeypatch.context() as patch:
+        patch.setattr(site.web.database, "write", fail)
+        assert (await program.post(f"/inbox/leases/{document['lease']}/ack")).status_code == 204
+
+    async def acts() -> list[str]:
+        return [line["act"] for line in await site.web.database.read(lines, AuditFilter(act="inbox.ack", limit=200))
+                if line["arguments"] == {"lk0": document["lk0"]}]  # fmt: skip
+
+    assert await until(acts) == ["inbox.ack"]
 
 
 async def test_a_client_cannot_settle_documents_of_others(site: Site) -> None:
