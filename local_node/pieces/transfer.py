@@ -167,7 +167,11 @@ class Transfers:
             self._tasks[number].cancel()  # withdrawn
         for number, envelope in waiting.items():
             if number not in self._tasks.keys() | self._ended_lately and len(self._tasks) < DOCUMENTS_MAX:
-                self._start(PieceTransfer(number, decode_envelope(Stored(envelope, b""))))
+                try:
+                    self._start(PieceTransfer(number, decode_envelope(Stored(envelope, b""))))
+                except BodyUnreadable as error:
+                    with suppress(Unavailable):  # the next search finds it
+                        await self._refuse(number, error)
 
     def _note_under_way_at_start(self, pieces: Iterable[tuple[str, bytes]]) -> None:
         early, self._early = self._early or set(), None

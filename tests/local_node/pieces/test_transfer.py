@@ -316,3 +316,18 @@ async def test_a_piece_that_is_refused_refuses_its_document(inprocess: InProcess
     link = await inprocess.client(a)
     assert "SEMQ-1231" in await until(lambda: reason_of(link, "K1"))
     assert not counted(b, MANIFESTS)
+
+
+async def test_a_document_with_an_unreadable_envelope_is_refused_and_others_are_sent(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    a = await local(inprocess, "10008", hub.port)
+    channel = await confirming(inprocess, a)
+    for key in ("K1", "K2"):
+        assert await published(channel, "56001", body_of(MEDIUM), AppKey=f"a/b/c/{key}")
+    await a.stop()
+    with psycopg.connect(str(a.settings.database.dsn)) as connection:
+        connection.execute("UPDATE tb_0031_submit SET envelope = 'x' WHERE app_key = 'a/b/c/K1'")
+    restarted, b = await inprocess.start_node(a.settings), await local(inprocess, "56001", hub.port)
+    await until(lambda: counted(b, MANIFESTS))
+    link = await inprocess.client(restarted)
+    assert "SEMQ-1223" in await until(lambda: reason_of(link, "K1"))
