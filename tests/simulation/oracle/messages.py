@@ -17,6 +17,7 @@ class SimulatedMessage:
     payload: bytes
     sid: int
     number: int  #: place in the order of acceptance in the run, from 0
+    user: str = ""  #: of the target; empty for the institution itself
     group: str = ""  #: name of the submission to a group
     promised: bool = False  #: the application was informed of the acceptance
     cancelled: bool = False  #: a person asked to cancel it

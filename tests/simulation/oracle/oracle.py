@@ -75,11 +75,12 @@ class Oracle:
             # A message without a row is first seen here.
             message = self._register(lk0, host.name, document.target, a.save_fwd, a.ack2, a.order_key, document.payload)
             message.expires_at = a.expires_at
-        messages, order_key = self.groups.messages(lk0), "@Fixed" if a.fixed else a.order_key
+        messages = self.groups.messages(lk0)
         self.demand(bool(messages), "I1", "accepted before it was committed", lk0)
         for message in messages:
             message.promised = True
             self.demand(message.payload == document.payload, "I1", "a token answers with another document", lk0)
+            order_key = f"@Fixed/{message.user}".rstrip("/") if a.fixed else a.order_key
             self.demand(message.order_key == order_key, "ORDER", "in another sequence", lk0)
 
     def turned_away(self, document: PlannedDocument, error: BadInput) -> None:
@@ -170,7 +171,7 @@ class Oracle:
         body = unit.new_bodies[row.object_id]
         self.demand(lk0 not in self.messages or not row.sid >= 0, "I1", "a name given out twice", lk0)
         message = self._register(lk0, host.name, row.target.id, row.save_fwd, row.ack2, row.order_key, body.payload)
-        message.sid, message.group = row.sid, row.group.lk0 if row.group else ""
+        message.sid, message.user, message.group = row.sid, row.target.user, row.group.lk0 if row.group else ""
         message.expires_at = row.expires_at
         if "pieces" in self.world.plan.kinds:
             message.pieces = piece_or_document(body)
