@@ -102,7 +102,6 @@ semq.engine.hub_engine                 flows/test_limits.py
 semq.engine.local_engine               flows/secrecy/test_secrecy.py
 semq.engine.misconduct                 flows/distrust/test_hostile_partner.py
 semq.engine.ports                      flows/order/test_turns.py
-semq.engine.receiver.answers           engine/receiver/test_handover.py
 semq.engine.receiver.delivery          flows/order/test_lanes.py
 semq.engine.receiver.ledger            flows/test_documents.py
 semq.engine.receiver.reacks            flows/test_edges.py

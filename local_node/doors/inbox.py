@@ -76,10 +76,12 @@ class InboxQueue(ServiceQueue):
 
     # --- for the engine
     def free(self) -> int:
-        """Return the number of documents that the engine may give now."""
+        """Return the number of documents that the engine may give now; 0 while documents in memory wait."""
+        if self._undelivered:
+            return 0
         credit = sum(consumer.credit for consumer in self._consumers)
         credit += sum(getter.is_waiting for getter in self._getters)
-        return max(credit - len(self._undelivered) - self._joining, 0)
+        return max(credit - self._joining, 0)
 
     def give(self, delivery: Delivery) -> None:
         """Deliver a document to a pending basic.get or to the next consumer with credit; without either, keep it.
@@ -140,7 +142,7 @@ class InboxQueue(ServiceQueue):
         if not self._consumers and self._undelivered:
             undelivered, self._undelivered = [delivery.bref for delivery in self._undelivered], deque()
             self._assembly.forget(undelivered)
-            self._engine().answers.give_back(undelivered)
+            self._engine().answers.take_back(undelivered)
 
     def resume(self, consumer: ServiceConsumer) -> None:
         self._feed_soon()

@@ -283,6 +283,7 @@ class Unit:
     platform_acked: set[int]  #: brefs whose ``p_ack_status`` becomes AS_ACK
     sender_acked: set[int]  #: brefs whose ``s_ack_status`` becomes AS_ACK
     given: set[int]  #: brefs of documents given to the application
+    taken_back: set[int]  #: brefs of documents whose last delivery did not leave the node
     changed_app_status: dict[int, AppStatus]  #: bref to the new ``app_status``
     deleted_pending: set[int]  #: brefs
     new_submissions: dict[int, Submitted]  #: scheduled by this node
@@ -332,6 +333,7 @@ class Unit:
         self.platform_acked = set()
         self.sender_acked = set()
         self.given = set()
+        self.taken_back = set()
         self.changed_app_status = {}
         self.deleted_pending = set()
         self.new_submissions = {}

@@ -406,7 +406,8 @@ def _apply_receipts(tables: Tables, unit: Unit) -> None:
     tables.pending_bodies.update(unit.new_pending_bodies)
     _change(tables, unit.platform_acked, "p_ack_status", _acked)
     _change(tables, unit.sender_acked, "s_ack_status", _acked)
-    _change(tables, unit.given, "deliveries", _given_again)
+    _change(tables, unit.given, "deliveries", lambda row: row.deliveries + 1)
+    _change(tables, unit.taken_back, "deliveries", lambda row: row.deliveries - 1)
     _change(tables, unit.changed_app_status, "app_status", lambda row: unit.changed_app_status[row.bref])
     for bref in unit.deleted_pending:
         tables.pending.pop(bref, None)
@@ -415,10 +416,6 @@ def _apply_receipts(tables: Tables, unit: Unit) -> None:
 
 def _acked(row: Pending) -> AckStatus:
     return AckStatus.AS_ACK
-
-
-def _given_again(row: Pending) -> int:
-    return row.deliveries + 1
 
 
 def _change(tables: Tables, brefs: Iterable[int], column: str, value: Callable[[Pending], Any]) -> None:

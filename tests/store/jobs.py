@@ -256,9 +256,12 @@ def settle(unit: Unit, number: int, variant: int) -> None:
 
 
 def give(unit: Unit, number: int, variant: int) -> None:
-    """Count a delivery. It is the only action of its unit, because a delivery is committed before it is made (R6)."""
+    """Count a delivery, or take it back. It is the only action of its unit, because a delivery is committed before it is made (R6)."""
     row = unit.pending.get(number)
-    if row is not None:
+    if row is not None and row.deliveries and variant % 3 == 0:
+        row.deliveries -= 1
+        unit.taken_back.add(number)
+    elif row is not None:
         row.deliveries += 1
         unit.given.add(number)
 

@@ -1,4 +1,4 @@
-"""The queries Waiting, Unsent and InboxTracks divide rows into tracks, one for each source and priority."""
+"""The queries Waiting, Unsent and InboxTracks divide rows into tracks, one for each source and priority, and limit them."""
 
 from semq.store.unit import InboxTracks, Unsent, Waiting
 from semq.umx_t.address import Address
@@ -19,3 +19,13 @@ def test_tracks_are_found_by_source_and_priority() -> None:
     assert ids(query_rows(store, Unsent(held.dest, 0, 9, source=held.source))) == [3]
     put(store, own(4))
     assert store.recover(7).tracks == {("1.b", "", 0): 2, ("1.b", "", 3): 1, (held.dest, held.source, 0): 1}
+
+
+def test_a_result_ends_with_the_row_that_reaches_its_limit_of_bytes() -> None:
+    store = MemoryStore()
+    put(store, *(received(bref, size=7) for bref in (1, 2, 3)))
+    for limit, bytes_max, found in ((9, 21, 3), (9, 22, 3), (9, 8, 2), (9, 7, 1), (2, 22, 2)):
+        query = Waiting("", received(1).source, 0, 0, limit, bytes_max)
+        rows = query_rows(store, query)
+        assert ids(rows) == [1, 2, 3][:found]
+        assert query.is_cut(rows) is (bytes_max != 22 or limit == 2)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from semq.engine.core import Core, with_why
 from semq.engine.latency import Stage
-from semq.engine.receiver.delivery import DETAIL_MAX, AfterDelivery, apply_event
+from semq.engine.receiver.delivery import DETAIL_MAX, AfterDelivery, apply_event, take_back
 from semq.engine.receiver.handover import Handover
 from semq.engine.time.cleanup import delete_if_done
 from semq.errors import Unavailable
@@ -34,6 +34,7 @@ class ApplicationAnswer:
     event: HandlingEvent
     detail: str = ""
     only: AppStatus | None = None  #: for an act, the state of the rows to change; None: an answer of a consumer
+    has_left: bool = True  #: whether the documents were sent to a client; else their delivery does not count
 
     @property
     def is_act(self) -> bool:
@@ -60,6 +61,10 @@ class ApplicationAnswers:
     def give_back(self, brefs: Sequence[int]) -> None:
         """Deliver returned documents again. Park a document that was delivered ``deliveries_max`` times."""
         self._post(ApplicationAnswer(list(brefs), HandlingEvent.back))
+
+    def take_back(self, brefs: Sequence[int]) -> None:
+        """Deliver documents again that no client could take. Their delivery does not count."""
+        self._post(ApplicationAnswer(list(brefs), HandlingEvent.back, has_left=False))
 
     def park(self, brefs: Sequence[int], why: str, report: ActReport | None = None) -> None:
         """Park documents that wait for the application or are with it."""
@@ -134,7 +139,9 @@ class ChangedRows:
             return None
         if self._answer.only is not None and row.app_status is not self._answer.only:
             return None
-        if event is HandlingEvent.back and row.deliveries >= self._core.settings.deliveries_max:
+        if not self._answer.has_left:
+            take_back(unit, row)
+        elif event is HandlingEvent.back and row.deliveries >= self._core.settings.deliveries_max:
             event = HandlingEvent.fail
         if event is HandlingEvent.requeue and row.status is not Arrival.RECV:
             return None  # refused on arrival: without a payload

@@ -85,6 +85,12 @@ def deliver(core: Core, unit: Unit, row: Pending) -> Delivery | None:
     return after.given[0]
 
 
+def take_back(unit: Unit, row: Pending) -> None:
+    """Do not count the last delivery of a row, because it did not leave the node."""
+    row.deliveries -= 1
+    unit.taken_back.add(row.bref)
+
+
 def _line(unit: Unit, row: Pending, event: Event, after: AfterDelivery, detail: str = "") -> None:
     line = LedgerLine(after.at, Side.RECEIVER, event, str(row.lk0), str(row.target), row.deliveries, detail=detail)
     unit.ledger.append(line)

@@ -152,7 +152,7 @@ def _pending_changes(unit: Unit, batch: Batch) -> None:
         brefs = int8s(unit.deleted_pending)
         batch += [("delete_pending", [brefs]), ("delete_pending_body", [brefs])]
     # New rows are inserted with present values; changes of deleted rows are not written.
-    for name in ("platform_acked", "sender_acked", "given"):
+    for name in ("platform_acked", "sender_acked", "given", "taken_back"):
         changed = getattr(unit, name) - unit.new_pending.keys() - unit.deleted_pending
         if changed:
             batch.append((name, [int8s(changed)]))

@@ -300,6 +300,7 @@ WRITE: dict[str, str] = {
     "sender_acked": f"""
         UPDATE tb_0030 SET s_ack_status = {NOTED} WHERE bref = ANY($1::bigint[]) AND s_ack_status = {OWED}""",
     "given": "UPDATE tb_0030 SET deliveries = deliveries + 1 WHERE bref = ANY($1::bigint[])",
+    "taken_back": "UPDATE tb_0030 SET deliveries = deliveries - 1 WHERE bref = ANY($1::bigint[])",
     "handled": "UPDATE tb_0030 SET app_status = $2::smallint WHERE bref = ANY($1::bigint[])",
     "delete_pending": _expect("DELETE FROM tb_0030 WHERE bref = ANY($1::bigint[])", "cardinality($1::bigint[])"),
     "delete_pending_body": "DELETE FROM tb_0030_body WHERE bref = ANY($1::bigint[])",

@@ -11,6 +11,7 @@ from local_node.node import LocalNode
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Delivered, Got
 from semq.amqp.limits import ConnectionLimits
+from semq.engine.ports import Delivery
 from semq.store.rows import Event
 from semq.transport.client_channel import ClientChannel
 from semq.umx_t.headers import USER_HEADERS_MAX
@@ -225,6 +226,37 @@ async def test_a_client_with_larger_frames_gets_what_does_not_fit_into_those_of_
     await send_with_headers(inprocess, node, 5000, 5000, 5000)
     await until(lambda: len(received[1]) == 3)
     assert not received[0]
+
+
+async def test_documents_that_no_client_could_take_are_not_counted_as_delivered(
+    inprocess: InProcess, node: LocalNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client does not read, so that all documents but the first wait in memory; then its connection is lost."""
+    await fill(inprocess, node, b"1", b"2", b"3")
+    link = await inprocess.client(node)
+    *_, session = node.server.sessions
+    queue, give = node.inboxes.queue(""), node.inboxes.give
+
+    def give_to_a_slow_client(user: str, delivery: Delivery) -> None:
+        give(user, delivery)
+        session.is_writable = False
+
+    monkeypatch.setattr(session, "writable", lambda is_writable: None)
+    monkeypatch.setattr(node.inboxes, "give", give_to_a_slow_client)
+    await (await link.open_channel()).consume("semq.inbox", lambda batch: None)
+    await until(lambda: len(node.engine.handover.out) == 3)
+    assert len(queue._undelivered) == 2
+    assert queue.free() == 0
+    monkeypatch.undo()
+    link.link.abort()
+    await until(lambda: not node.engine.handover.out)
+    channel = await (await inprocess.client(node)).open_channel()
+    answers = [await poll(channel) for _ in range(3)]
+    assert [(bytes(message.body), message.redelivered) for message in answers if message] == [
+        (b"1", True),
+        (b"2", False),
+        (b"3", False),
+    ]
 
 
 async def test_each_document_goes_either_to_a_consumer_or_to_a_polling_client(

@@ -56,8 +56,8 @@ def test_a_document_with_wrong_pieces_is_not_delivered(pieces: list[ArrivedPiece
 
 
 def test_the_pieces_of_a_document_are_forgotten_when_the_last_consumer_goes_before_its_delivery() -> None:
-    given_back: list[int] = []
-    engine: Any = SimpleNamespace(answers=SimpleNamespace(give_back=given_back.extend))
+    taken_back: list[int] = []
+    engine: Any = SimpleNamespace(answers=SimpleNamespace(take_back=taken_back.extend))
     turn: Any = SimpleNamespace(before_flush=lambda work: None)
     consumer: Any = SimpleNamespace(credit=0)
     assembly = Assembly(lambda: engine, lambda: engine)
@@ -68,7 +68,7 @@ def test_the_pieces_of_a_document_are_forgotten_when_the_last_consumer_goes_befo
     body: Any = None
     queue.give(JoinedDelivery(7, envelope, b"", redelivered=False, deliveries=1, body=body))
     queue.detach(consumer)
-    assert given_back == [7]
+    assert taken_back == [7]
     assert assembly.take_with_pieces([7]) == [7]
 
 
