@@ -12,11 +12,18 @@ from typing import NamedTuple
 from semq.engine.core import Core
 from semq.engine.ports import Delivery, Inbox
 from semq.engine.receiver.delivery import deliver, status_without_delivery
-from semq.engine.receiver.order import BlockedOrders, Order, OrderId, is_predecessor_in_unit, may_follow
+from semq.engine.receiver.order import (
+    BlockedOrders,
+    Order,
+    OrderId,
+    is_predecessor_in_unit,
+    may_follow,
+    predecessor_needs,
+)
 from semq.engine.receiver.user_queue import UserQueue
 from semq.engine.time.cleanup import delete_if_done
 from semq.engine.tracks import Pick, interleaved
-from semq.store.rows import InStreamKey, Pending, Slot
+from semq.store.rows import InStreamKey, Pending
 from semq.store.unit import FirstInOrder, InboxTracks, Needs, StoppedOrder, Unit, Waiting
 from semq.store.work import COMMITTED, Steps, work
 from semq.umx_t.locator import Pos
@@ -291,11 +298,8 @@ class Handover:
         user = lowest.target.user
         waiting = Waiting(user, lowest.source, lowest.priority, lowest.bref - 1, 1)
         first = FirstInOrder(str(key[0]), key[1])
-        needs = Needs(queries={waiting, first})
-        if lowest.prev is not None:
-            stream = InStreamKey(lowest.lk0.store, lowest.prev.inc)
-            needs.in_streams.add(stream)
-            needs.recorded.add(Slot(stream, lowest.prev.sid))
+        needs = predecessor_needs(lowest)
+        needs.queries = {waiting, first}
         unit = yield needs
         lowest_now, waiting_now = next(unit.pending_found(first), None), next(unit.pending_found(waiting), None)
         result = self._decide(unit, lowest_now, waiting_now, user)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from semq.store.rows import InStreamKey, Pending, Slot
-from semq.store.unit import Unit
+from semq.store.unit import Needs, Unit
 from semq.umx_t.locator import Pos, Store
 
 OrderId = tuple[Store, str]
@@ -68,6 +68,14 @@ class BlockedOrders:
 def is_predecessor_in_unit(unit: Unit, row: Pending) -> bool:
     """Whether this same unit records the predecessor, so that its queries did not find it."""
     return row.prev is not None and Slot(InStreamKey(row.lk0.store, row.prev.inc), row.prev.sid) in unit.new_recorded
+
+
+def predecessor_needs(row: Pending) -> Needs:
+    """Return what ``may_follow`` reads."""
+    if row.prev is None:
+        return Needs()
+    stream = InStreamKey(row.lk0.store, row.prev.inc)
+    return Needs(in_streams={stream}, recorded={Slot(stream, row.prev.sid)})
 
 
 def may_follow(unit: Unit, row: Pending) -> bool:

@@ -1,13 +1,18 @@
 """Inquiries about acknowledgements that may not have been noted, and about rows blocked by their order (PROTOCOL.md R7
 and R8)."""
 
+from collections.abc import Sequence
+
 from semq.engine.core import Core
 from semq.engine.receiver.handover import Handover
+from semq.engine.receiver.order import may_follow, predecessor_needs
 from semq.engine.receiver.reacks import owed_inquiries
 from semq.engine.time.inquiry import Asked, Sweep
 from semq.engine.time.schedule import Schedule
 from semq.engine.uplink import NodeSessions
-from semq.store.unit import Query, Unfinished, Unit
+from semq.store.rows import Pending
+from semq.store.unit import Needs, Query, Unfinished, Unit
+from semq.store.work import COMMITTED, Steps, work
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Function, Primitive
 from semq.umx_t.records import Inquiry
@@ -30,6 +35,7 @@ class PendingAsker:
     def _ask(self, unit: Unit, query: Query) -> Asked:
         inquiries: list[tuple[Address, Inquiry]] = []
         finished: list[int] = []
+        unsearched: list[Pending] = []
         rows = owing = 0
         for row in unit.pending_found(query):
             rows += 1
@@ -40,12 +46,29 @@ class PendingAsker:
             elif row.owes or blocked:
                 owing += row.owes
                 inquiries.extend(owed_inquiries(row, self._uplink.hub, blocked=blocked))
+            elif row.order_key and order is None and row.prev is not None:
+                unsearched.append(row)
         # Unless an acknowledgement is owed, the slower pace is enough: many documents may wait for the application.
-        return Asked(rows, lambda: self._send(inquiries, finished), patient=owing == 0)
+        return Asked(rows, lambda: self._apply(inquiries, finished, unsearched), patient=owing == 0)
 
-    def _send(self, inquiries: list[tuple[Address, Inquiry]], finished: list[int]) -> None:
+    def _apply(self, inquiries: list[tuple[Address, Inquiry]], finished: list[int], unsearched: list[Pending]) -> None:
         for to, inquiry in inquiries:
             self._core.count("inquired")
             self._core.mail.add(to, Function.INQUIRIES, Primitive.REQUEST, inquiry)
         for bref in finished:
             self._handover.note_finished(bref)
+        if unsearched:
+            self._core.post(self._find_blocked(unsearched))
+
+    @work
+    def _find_blocked(self, rows: Sequence[Pending]) -> Steps:
+        """Continue the orders of rows that wait for their predecessors. If nobody consumes, nothing else finds out that
+        these rows are blocked, so that the next inquiry asks about them."""
+        needs = Needs()
+        for row in rows:
+            needs.add(predecessor_needs(row))
+        unit = yield needs
+        blocked = [row for row in rows if not may_follow(unit, row)]
+        yield COMMITTED
+        for row in blocked:
+            self._handover.continue_order((row.lk0.store, row.order_key), row.target.user)

@@ -3,11 +3,12 @@
 from typing import Any
 
 from semq.umx_t.address import Address
-from semq.umx_t.envelope import Attributes, Data
+from semq.umx_t.envelope import Attributes, Data, Frame, Packet
 from semq.umx_t.locator import Pos
+from semq.umx_t.records import Inquiry, InquiryRole
 from semq.umx_t.status import AppStatus, Arrival
 from tests.flows.order.test_turns import document_of, without_consumer
-from tests.flows.trio import Trio
+from tests.flows.trio import SETTINGS, Trio, TrioWire, is_message
 
 SOURCE = Address(1, "77001")
 
@@ -77,6 +78,31 @@ def test_a_new_engine_continues_an_order_that_was_left_at_a_refused_document() -
     assert waiting(trio) == [(1, Arrival.REJ), (2, Arrival.RECV)]
     trio.settle()
     assert waiting(trio) == [(2, Arrival.RECV)]
+
+
+def test_the_sender_is_asked_about_a_blocked_document_that_nobody_consumes() -> None:
+    """Its predecessor does not arrive, and the sender has nothing more to send that would tell a floor (F4)."""
+    trio = without_consumer()
+    trio.b.crash()
+    trio.connect(trio.b)
+    trio.lose = lambda wire, frame: is_message(frame) and bytes(frame.body) == b"1"
+    trio.a.send(b"1", b"2", order_key="k")
+    trio.a.send(b"3", b"4", order_key="not blocked")
+    trio.settle()
+    trio.later(20)
+    (blocked,) = (row for row in trio.b.store.tables.pending.values() if row.order_key == "k")
+    assert not any(row.owes for row in trio.b.store.tables.pending.values())
+    asked: list[Inquiry] = []
+
+    def keep(wire: TrioWire, frame: Frame) -> bool:
+        if wire is trio.b.up and isinstance(frame, Packet):
+            asked.extend(each for each in frame.records if isinstance(each, Inquiry) and each.role is InquiryRole.R)
+        return is_message(frame)
+
+    trio.lose = keep
+    trio.later(SETTINGS.inquiry_s_max * 2)
+    assert {each.ident for each in asked} == {str(blocked.lk0)}
+    assert [order.blocked for order in trio.b.engine.handover.orders.values()] == [blocked.bref]
 
 
 def two_users(**free: int) -> tuple[Trio, dict[str, int]]:
