@@ -26,7 +26,7 @@ def node_settings(config: Path, institution: str | None = None) -> Settings:
 
 
 class AskedNode(NamedTuple):
-    """The node of a command."""
+    """The node to which a command connects."""
 
     url: str
     name: str = ""  #: name that it must announce, for instance "1.10008"; empty: any
@@ -46,7 +46,7 @@ class AskedNode(NamedTuple):
 
 
 def asked_node(option: str | None, config: Path | None, institution: str | None = None) -> AskedNode:
-    """Return the node with the URL of an option, else of NODE_VARIABLE, else the one of a node's configuration.
+    """Return the node with the URL of an option, else of NODE_VARIABLE, else the node of a configuration.
 
     Raises BadRunRequest if none of them is given.
     """

@@ -174,7 +174,7 @@ class Place:
 
 
 def _try_lock(descriptor: int) -> bool:
-    """Try to lock a file, a second time after a pause: the console takes the lock for a moment."""
+    """Try to lock a file, and once more after a pause, because the console takes the lock for a moment."""
     for pause_s in (LOCK_PAUSE_S, 0.0):
         with suppress(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -52,8 +52,8 @@ def read_piece(body: bytes) -> Piece:
 def cut(folder: Place, piece_bytes: int = PIECE_BYTES) -> Iterator[Piece]:
     """Cut a finished extract into pieces of at most ``piece_bytes``.
 
-    The number of pieces determines their bytes. Raises BadExtract if the extract is not finished, or needs more than
-    PIECES_MAX pieces.
+    The pieces are of nearly equal size, so their bytes depend only on the extract and the number of pieces. Raises
+    BadExtract if the extract is not finished, or needs more than PIECES_MAX pieces.
     """
     content = finished_manifest(folder)
     parcel, size = _parcel_id(content), parcel_bytes(content)

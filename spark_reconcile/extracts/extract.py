@@ -1,7 +1,8 @@
 """A node's ledger of one business date as Parquet with a manifest, without payload.
 
-Memory is bounded: one row group at a time. Part files are named after their content, and the manifest is replaced when
-they are complete; then the earlier ones are removed. A reader that misses a file must read the manifest again.
+Memory is bounded: one row group at a time. Part files are named after their content. When they are complete, the
+manifest is replaced, then the part files of the earlier extract are removed. A reader that misses a file must read the
+manifest again.
 """
 
 from collections.abc import Iterable, Iterator

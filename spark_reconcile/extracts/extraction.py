@@ -50,7 +50,7 @@ class ExtractionTask:
     calendar: Calendar
     disclosure: Disclosure
     deliver_to: str = ""  #: target address; empty: the extract is not delivered
-    node: AskedNode = AskedNode("")  #: the one that delivers
+    node: AskedNode = AskedNode("")  #: the node that sends the extract
     piece_bytes: int = PIECE_BYTES
     sign: Sign | None = None
 

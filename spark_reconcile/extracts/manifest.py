@@ -53,7 +53,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     cutoff: str
     window_start: int  #: milliseconds since 1970 UTC, inclusive
     window_end: int  #: exclusive
-    watermark: int  #: the ledger is complete up to here
+    watermark: int  #: time up to which the ledger is complete
     rows: int
     files: tuple[ExtractPart, ...]
     #: lowest and highest ``seq`` and ``at`` of the rows; None without rows

@@ -150,9 +150,10 @@ def _with_coverage(spark: SparkSession, facts: DataFrame, names: DataFrame, cont
 def _born() -> Column:
     """Return SQL for the birth: the time of acceptance, else of refusal, else of the first sending.
 
-    Else, if the sender's first lines are missing or the message is carried: the time at which the hub took it or the
-    receiver recorded it, the earlier one; not if the hub has later lines only, because it then took the message on an
-    earlier date. Else the first unusable line. Null without any of them: the message belongs to an earlier date.
+    Else, if the sender's first lines are missing or the message is carried: the time at which the hub took it, or at
+    which the receiver recorded it if that is earlier; not if the hub has only lines of later steps, because it then
+    took the message on an earlier date. Else the time of the first unusable line. Null without any of these times: the
+    message belongs to an earlier date.
     """
     taken_earlier = f"(hub & {~NOTES}) <> 0 AND taken_at IS NULL AND carried = 0"
     first_sight = f"if({taken_earlier}, NULL, least(taken_at, recorded_at))"
@@ -208,7 +209,7 @@ def _scope_by_clocks(window: Window) -> Column:
 
 
 def _earlier(window: Window) -> str:
-    """Return SQL for the scope of an earlier message that no run left open: carried if it was received again now."""
+    """Return SQL for the scope of an earlier message that no run left open: carried if received again on this date."""
     again = f"record_low <> record_high AND received_last_at BETWEEN {window.start} AND {window.end - 1}"
     return f"if({again}, 'carried', 'earlier')"
 

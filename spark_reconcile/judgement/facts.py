@@ -124,7 +124,7 @@ FACTS = (
     Fact("recorded_at", "min", _when(_R, RECORDS, "at")),
     Fact("received_last_at", "max", _when(_R, mask(Event.RECEIVED), "at")),
     Fact("bad_at", "min", "if(outside OR bit = 0, at, NULL)"),
-    # lowest and highest value: different if there are several
+    # lowest and highest value of a column: they differ if the lines have several values
     Fact("record_low", "min", _when(_R, mask(Event.RECEIVED), _RECORD)),
     Fact("record_high", "max", _when(_R, mask(Event.RECEIVED), _RECORD)),
     Fact("digest_low", "min", _DIGEST),
@@ -135,7 +135,7 @@ FACTS = (
     Fact("node_high", "max", _RECEIVING),
     # highest attempt of the sender
     Fact("att", "max", f"if(side = {_S}, greatest(att, 0), NULL)"),
-    # of the document in pieces to which the message belongs
+    # incarnation and object id of the document in pieces to which the message belongs
     Fact("document_inc", "max", f"if({_OF_DOCUMENT}, try_cast(conv({_DOCUMENT_PART(5)}, 16, -10) AS BIGINT), NULL)"),
     Fact("document_id", "max", f"if({_OF_DOCUMENT}, try_cast({_DOCUMENT_PART(6)} AS BIGINT), NULL)"),
     # limited so that sums cannot overflow

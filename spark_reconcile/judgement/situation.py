@@ -87,8 +87,8 @@ REMARKS = (
     "kept",  # stored; the hub's ledger does not show that the copy was released
     "ahead",  # it begins after, or just before, the end of the sender's evidence
     "no_hub",  # the institutions have no hub
-    # Carried, never reported, and the ledger may have further lines: it is absent, or begins later than the evidence of
-    # the last complete run ended.
+    # Carried, never reported, and the ledger of this side may have further lines: it is absent, or begins after the end
+    # of the evidence of the last complete run.
     "sender_away",
     "hub_away",
     "receiver_away",

@@ -18,7 +18,7 @@ from spark_reconcile.tables import read_rows
 Row = dict[str, Any]
 
 PER_PAIR = 6  # exceptions chosen of each pair on the page
-PER_PAIR_AND_FINDING = 2  # at most so many of them with the same finding
+PER_PAIR_AND_FINDING = 2  # largest number of these with the same finding
 
 
 class ExceptionColumn(NamedTuple):

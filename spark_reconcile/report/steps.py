@@ -64,7 +64,7 @@ def next_steps(row: dict[str, Any], day: str, hub: str, writer: str = "") -> lis
 
 
 def owners(row: dict[str, Any], hub: str) -> list[tuple[str, str]]:
-    """Return the parties that have to act: role, and address (empty if the role is no node, or it is unknown)."""
+    """Return the parties that have to act: role, and address (empty if it is unknown, or the role is no node)."""
     owner = VERDICT[row["verdict"]].owner
     nodes = {"sender": row["sender"], "receiver": row["receiver"], HUB: hub}
     roles = ("sender", "receiver") if owner == "both ends" else (owner,)

@@ -118,8 +118,8 @@ def corrections(estimated: Mapping[str, Skew], stated: Mapping[str, int]) -> dic
     """Return, for each node whose times need a correction, its clock minus the hub's in milliseconds.
 
     An estimate is used if it exceeds its ``within_ms``. Without an estimate, the value in the manifest (``stated``) is
-    used. Stated values above STATED_MAX_MS are ignored, because with them a lost message would still be IN_FLIGHT in
-    the next run; those below WRONG_FROM_MS, because their precision is unknown.
+    used, with two exceptions. Values above STATED_MAX_MS are ignored, because with them a lost message would still be
+    IN_FLIGHT in the next run. Values below WRONG_FROM_MS are ignored, because their precision is unknown.
     """
     from_estimates = {node: skew.ms for node, skew in estimated.items() if skew.is_known_to_differ}
     from_manifests = {

@@ -87,7 +87,7 @@ class Evidence:
     def with_stores(self, stores: Collection[str]) -> "Evidence":
         """Return the evidence with a missing source for each of ``stores`` that has no extract.
 
-        ``stores``: of the hub. If no ledger of the hub is used, return this evidence.
+        ``stores``: stores of the hub. If no ledger of the hub is used, return this evidence.
         """
         if not self.hubs:
             return self
@@ -267,7 +267,8 @@ def fingerprint_of(run: Run | None) -> str:
 def _missing_runs(settings: ReconcileSettings, day: date) -> list[Source]:
     """Return a source in the state NOT_RUN if dates between the latest final run and ``day`` lack a final run.
 
-    Nobody judges the messages of these dates, nor those that were open in a run too early to be carried.
+    No run has judged the messages of these dates, nor again those that the latest final run left open, if it is too
+    early to be carried.
     """
     reports, oldest = Place.at(settings.reports), day - timedelta(days=settings.carry_days)
     published = [other for other in runs.dates(reports) if oldest <= other < day and runs.current(reports, other)]
@@ -288,7 +289,7 @@ def _fingerprint(
         name: getattr(settings, name)
         for name in ("zone", "cutoff", "in_flight_s", "carry_days", "csv_rows_max", "stories_max", "names")
     }
-    # The usual values are left out, so that fingerprints of earlier versions stay the same.
+    # Default values are left out, so that the fingerprints of runs of earlier versions stay the same.
     unusual = ({} if settings.hub else {"hub": False}) | ({} if is_over else {"over": False})
     facts = unusual | {
         "version": VERSION,

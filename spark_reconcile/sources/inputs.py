@@ -153,7 +153,7 @@ def _examine(day: date, folder: Place, verify: Verify | None) -> Source:
 
 
 def _is_replaced(folder: Place, content: bytes) -> bool:
-    """Whether a folder has no longer this manifest."""
+    """Whether a folder no longer has this manifest."""
     try:
         return (folder / MANIFEST_FILE).read(MANIFEST_MAX) != content
     except OSError:
@@ -190,7 +190,7 @@ def _choose(sources: Sequence[Source]) -> list[Source]:
 
 
 def _rank(sources: list[Source]) -> list[Source]:
-    """Return the usable extracts of one ledger and date; those that are not used with the state that says why."""
+    """Return the usable extracts of one ledger and date; those that are not used have the state that says why."""
 
     def reach(source: Source) -> tuple[int, int]:
         assert source.manifest is not None

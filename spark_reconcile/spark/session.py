@@ -21,11 +21,11 @@ from spark_reconcile.spark import processes
 from spark_reconcile.spark.java import java_home
 
 ROWS_PER_PARTITION = 400_000
-ROWS_TO_COMPILE_FOR = 200_000  # below it, compiling a query takes longer than interpreting it
-ROWS_TO_PLAN_FOR = 20_000  # below it, one task, one plan and interpreted expressions save a fifth of processor time
+ROWS_TO_COMPILE_FOR = 200_000  # with fewer lines, compiling a query takes longer than interpreting it
+ROWS_TO_PLAN_FOR = 20_000  # with fewer lines, one task, one plan and interpreted expressions save a fifth of the time
 # Options of a local Java process for few and for many ledger lines. By default, HotSpot compiles no methods longer than
 # 8,000 bytes, and the code that Spark generates for the facts is longer.
-# Without the first one, a process that has used up its memory hangs instead of ending.
+# Without ExitOnOutOfMemoryError, a process that has used up its memory hangs instead of ending.
 FEW_LINES = "-XX:+ExitOnOutOfMemoryError -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 MANY_LINES = "-XX:+ExitOnOutOfMemoryError -XX:+UseParallelGC -XX:-DontCompileHugeMethods"
 
