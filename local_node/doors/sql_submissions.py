@@ -211,8 +211,8 @@ class SqlSubmissions:
         settings = self._engine().core.settings
         if row.size > settings.max_document_bytes:  # its payload was not read
             raise DocumentTooLarge(size=row.size, allowed=settings.max_document_bytes)
-        if row.headers is None:  # longer than HEADERS_JSON_MAX
-            raise HeadersTooLarge(allowed=USER_HEADERS_MAX)
+        if row.headers is None:
+            raise HeadersTooLarge("The headers of the document are too long as JSON.", allowed=HEADERS_JSON_MAX)
         columns = {name: getattr(row, name) for name in _COLUMNS}
         properties = {name: getattr(row, name) for name in PROPERTIES}
         attributes, requests = read_submission(json.loads(row.headers) | submission_headers(columns), properties)

@@ -326,7 +326,7 @@ DECLARE
         WHEN semq_send.expires_at NOT BETWEEN '1970-01-01 UTC' AND '9999-12-31 UTC' THEN 'SEMQ-1102 expires_at: 1970 to 9999'
         WHEN semq_send.expires_at <= clock_timestamp() THEN 'SEMQ-1206 expires_at: that time has passed'
         WHEN jsonb_typeof(semq_send.headers) <> 'object' THEN 'SEMQ-1102 headers: a JSON object'
-        WHEN octet_length(semq_send.headers::text) > 262144 THEN 'SEMQ-1105 headers: at most 65536 bytes as an AMQP table'
+        WHEN octet_length(semq_send.headers::text) > 262144 THEN 'SEMQ-1105 headers: at most 256 KiB as JSON'
     END;
 BEGIN
     IF fault IS NULL THEN

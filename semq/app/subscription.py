@@ -110,8 +110,8 @@ class Subscription(Generic[T]):
                 continue
             try:
                 value = self._read(self._channel, delivered)
-            except Exception:
-                if not self._acknowledges:
+            except Exception as error:
+                if not self._acknowledges or isinstance(error, MemoryError):
                     raise
                 log.exception("an event that cannot be read was left out: %s", shown(repr(delivered.body), SHOWN_MAX))
                 if self._channel.is_open:

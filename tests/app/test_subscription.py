@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from semq.amqp.content import ContentHeader, Properties
-from semq.app import AlreadyGone, Client, NodeUnreachable, RefusedByNode
+from semq.amqp.events import Delivered
+from semq.app import AlreadyGone, Client, DocumentEvent, NodeUnreachable, RefusedByNode
 from semq.transport.client_channel import ClientChannel
 from tests.app.full_disk import LARGE, full_disk, spooling
 from tests.app.network import Network
@@ -108,6 +109,23 @@ async def test_an_event_that_cannot_be_read_is_left_out(sender: Client, poison: 
     events.acknowledge()
     await events.aclose()
     await until_empty(sender, "poisoned")
+
+
+async def test_an_event_for_which_there_is_no_memory_arrives_again(sender: Client) -> None:
+    events = await sender.events(queue="scarce", expires_s=60, behind=1).open()
+    read, arrived = events._read, list[DocumentEvent]()
+
+    def fail(channel: ClientChannel, delivered: Delivered) -> DocumentEvent:
+        arrived.append(read(channel, delivered))
+        raise MemoryError
+
+    await sender.send("56001", b"x")
+    events._read = fail
+    with pytest.raises(MemoryError):
+        await anext(events)
+    await events.aclose()
+    async with sender.events(queue="scarce", expires_s=60) as again:
+        assert await anext(again) == arrived[0]
 
 
 async def until_empty(client: Client, queue: str) -> None:

@@ -71,10 +71,12 @@ async def _send(client: Client, target: str, body: bytes | SpooledBody, argument
     try:
         return await client.send(target, body, timeout_s=SUBMIT_S, **arguments)
     except (TypeError, ValueError, OverflowError) as error:  # AMQP has no type for the value of a header
-        raise BadRequest("A header cannot be carried over AMQP.", fault=str(error)) from error
+        raise BadRequest("A header or attribute cannot be carried over AMQP.", fault=str(error)) from error
     except RefusedByNode as error:
         if isinstance(error.__cause__, LocalMisuse | SyntaxFault):  # nothing was sent
-            raise BadRequest("A header cannot be carried over AMQP.", fault=shortened(error.text, 200)) from error
+            raise BadRequest(
+                "A header or attribute cannot be carried over AMQP.", fault=shortened(error.text, 200)
+            ) from error
         raise
 
 
