@@ -97,7 +97,7 @@ class Remains:
 
     async def _given_up(self, document: int) -> GivenUpNotice | None:
         """Return the contents of the notice about a document; None if its receiver needs none."""
-        stored = await self._store().execute(views.notice_due, document)
+        stored = await self._store().execute(views.staged, document, NOTICE_NUMBER)
         if stored is None:
             return await self._store().execute(views.given_up, document)
         notice = self._store().locking.unlock_piece(document, NOTICE_NUMBER, stored)

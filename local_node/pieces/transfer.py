@@ -7,8 +7,8 @@ as a submission, and is released when no piece is left.
 """
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -37,8 +37,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Envelope
 from semq.umx_t.pieces import PIECES_USER, PieceName
 
-DOCUMENTS_MAX = 16  # documents whose pieces are in transit at the same time
-READ_MAX = 4  # pieces read from the store in one query
+DOCUMENTS_MAX = 16  # documents to one node whose pieces are in transit at the same time
 RETRY_S = 1.0  # pause after a temporary refusal
 QUIET_S = 1.0  # time without other messages, after which more pieces may be in transit
 # Attempts, RETRY_S apart, to send a piece again that was refused because of an old key; the new key arrives meanwhile.
@@ -165,13 +164,23 @@ class Transfers:
             return
         for number in self._tasks.keys() - waiting.keys():
             self._tasks[number].cancel()  # withdrawn
+        await self._start_first(waiting)
+
+    async def _start_first(self, waiting: dict[int, bytes]) -> None:
+        """Start the first documents to each node, unless they are in transit."""
+        counts: Counter[Address] = Counter()
         for number, envelope in waiting.items():
-            if number not in self._tasks.keys() | self._ended_lately and len(self._tasks) < DOCUMENTS_MAX:
-                try:
-                    self._start(PieceTransfer(number, decode_envelope(Stored(envelope, b""))))
-                except BodyUnreadable as error:
-                    with suppress(Unavailable):  # the next search finds it
-                        await self._refuse(number, error)
+            if number in self._ended_lately:
+                continue
+            try:
+                transfer = PieceTransfer(number, decode_envelope(Stored(envelope, b"")))
+            except BodyUnreadable as error:
+                with suppress(Unavailable):  # the next search finds it
+                    await self._refuse(number, error)
+                continue
+            counts[transfer.envelope.target.node] += 1
+            if counts[transfer.envelope.target.node] <= DOCUMENTS_MAX and number not in self._tasks:
+                self._start(transfer)
 
     def _note_under_way_at_start(self, pieces: Iterable[tuple[str, bytes]]) -> None:
         early, self._early = self._early or set(), None
@@ -235,27 +244,27 @@ class Transfers:
         await committed(post)
 
     async def _send_all(self, transfer: PieceTransfer, group: asyncio.TaskGroup) -> None:
-        window, after = self._windows[str(transfer.envelope.target.node)], -1
-        while pieces := await self._store().execute(views.staged, transfer.number, after, READ_MAX):
-            for number, stored in pieces:
-                payload = self._store().locking.unlock_piece(transfer.number, number, stored)
-                is_alone = await window.enter()
-                # A callback, because a task that is cancelled before its first step runs no ``finally``.
-                sending = group.create_task(self._send(transfer, number, payload))
-                sending.add_done_callback(partial(_leave_window, window, is_alone))
-            after = pieces[-1][0]
+        window = self._windows[str(transfer.envelope.target.node)]
+        for number in await self._store().execute(views.staged_numbers, transfer.number):
+            is_alone = await window.enter()
+            # A callback, because a task that is cancelled before its first step runs no ``finally``.
+            sending = group.create_task(self._send(transfer, number))
+            sending.add_done_callback(partial(_leave_window, window, is_alone))
 
-    async def _send(self, transfer: PieceTransfer, number: int, payload: bytes) -> float:
-        """Send one piece, and again after temporary refusals; return the seconds from the last attempt to the receipt.
+    async def _send(self, transfer: PieceTransfer, number: int) -> float:
+        """Send one piece, and again after temporary refusals; return the seconds until the receipt, 0 if it is gone.
 
         Raises BadInput if the piece is refused; PieceNotDelivered if the message ends undelivered.
         """
         event: AppEvent | None = None
         retries_left, began = OLD_KEY_RETRIES_MAX, 0.0
         while event is None:
-            began = self._engine().core.now()
             try:
-                event = await self._submit(transfer, number, payload)
+                ended = await self._begin_piece(transfer, number)
+                if ended is None:
+                    return 0.0
+                began = self._engine().core.now()
+                event = await ended
             except Unavailable as error:
                 log.info("piece_waits", number=transfer.number, piece=number, error=str(error))
                 await asyncio.sleep(RETRY_S)
@@ -280,14 +289,25 @@ class Transfers:
             self._others = others, now
         return now - self._others[1] < QUIET_S
 
-    def _submit(self, transfer: PieceTransfer, number: int, payload: bytes) -> Awaitable[AppEvent]:
-        """Submit a piece, unless its message is under way; return a future for the end or refusal of the message."""
+    async def _begin_piece(self, transfer: PieceTransfer, number: int) -> "asyncio.Future[AppEvent] | None":
+        """Submit a piece, unless its message is under way; return a future for the end or refusal of the message.
+
+        Return None if the piece is gone: delivered before a restart of the transfer, or the document was withdrawn. The
+        payload is not kept, because pieces may wait for many nodes that are away.
+        """
+        name = str(PieceName(transfer.envelope.attributes.pieces, number))
+        if (lk0 := self._under_way.get(name)) is not None:
+            ended = self._awaited[lk0] = asyncio.get_running_loop().create_future()
+            return ended
+        stored = await self._store().execute(views.staged, transfer.number, number)
+        if stored is None:
+            return None
+        return self._submit(transfer, name, self._store().locking.unlock_piece(transfer.number, number, stored))
+
+    def _submit(self, transfer: PieceTransfer, name: str, payload: bytes) -> "asyncio.Future[AppEvent]":
+        """Submit a piece; return a future for the end or refusal of its message."""
         envelope, of_document = transfer.envelope, transfer.envelope.attributes
         ended: asyncio.Future[AppEvent] = asyncio.get_running_loop().create_future()
-        name = str(PieceName(of_document.pieces, number))
-        if (lk0 := self._under_way.get(name)) is not None:
-            self._awaited[lk0] = ended
-            return ended
 
         def done(accepted: Accepted) -> None:
             self._submissions += 1

@@ -37,7 +37,7 @@ def transfers(connection: Connection) -> list[tuple[int, bytes]]:
 def given_up(connection: Connection, document: int) -> GivenUpNotice | None:
     """Return the notice about a document in pieces that was withdrawn or removed; None for every other document.
 
-    ``document`` is the number of its submission, also in ``notice_due`` and ``staged``.
+    ``document`` is the number of its submission, also in ``staged_numbers`` and ``staged``.
     """
     lk0 = connection.execute(select(TAKEN.lk0).where(TAKEN.number == document)).scalar()
     c = semq_ledger.c
@@ -48,12 +48,6 @@ def given_up(connection: Connection, document: int) -> GivenUpNotice | None:
     return None if row is None else GivenUpNotice(*row)
 
 
-def notice_due(connection: Connection, document: int) -> bytes | None:
-    """Return the stored notice about a manifest that was refused or cancelled; None: there is none."""
-    payload = connection.execute(select(P.payload).where(P.document == document, P.number == NOTICE_NUMBER)).scalar()
-    return None if payload is None else bytes(payload)
-
-
 def under_way(connection: Connection) -> list[tuple[str, bytes]]:
     """Return LK0 and envelope of each piece and notice that has no outcome. Reads all of tb_0031."""
     query = select(OUT.lk0, tb_0031_body.c.envelope).join(tb_0031_body, tb_0031_body.c.object_id == OUT.object_id)
@@ -61,10 +55,19 @@ def under_way(connection: Connection) -> list[tuple[str, bytes]]:
     return [(row.lk0, bytes(row.envelope)) for row in rows]
 
 
-def staged(connection: Connection, document: int, after: int, limit: int) -> list[tuple[int, bytes]]:
-    """Return number and payload of the next pieces to be sent, in order. ``after``: number, exclusive."""
-    query = select(P.number, P.payload).where(P.document == document, P.number > after).order_by(P.number).limit(limit)
-    return [(row.number, bytes(row.payload)) for row in connection.execute(query)]
+def staged_numbers(connection: Connection, document: int) -> list[int]:
+    """Return the numbers of the pieces that are still to be sent, in order."""
+    query = select(P.number).where(P.document == document, P.number > NOTICE_NUMBER).order_by(P.number)
+    return list(connection.execute(query).scalars())
+
+
+def staged(connection: Connection, document: int, number: int) -> bytes | None:
+    """Return the stored payload of a piece that is still to be sent; None if there is none.
+
+    Number NOTICE_NUMBER is the notice about a manifest that was refused or cancelled.
+    """
+    payload = connection.execute(select(P.payload).where(P.document == document, P.number == number)).scalar()
+    return None if payload is None else bytes(payload)
 
 
 def without_document(connection: Connection) -> list[tuple[int, int]]:

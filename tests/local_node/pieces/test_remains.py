@@ -8,6 +8,7 @@ import pytest
 
 from local_node.node import LocalNode
 from local_node.pieces.remains import KEPT_DAYS, document_of
+from local_node.pieces.upload import Upload
 from semq.engine.ports import Accepted, Submission
 from semq.store.views.pieces import arrived, without_document
 from semq.transport.client import ClientLink
@@ -123,7 +124,8 @@ async def test_the_pieces_of_a_body_that_begins_to_arrive_during_a_sweep_stay(
     """The sweep deleted them, and the document was confirmed and lost."""
     a = await local(inprocess, "10008", 1)  # no hub: the pieces wait
     await until(lambda: not a.remains.is_sweeping)
-    execute, body, uploads = a.store.execute, body_of(MEDIUM), []
+    execute, body = a.store.execute, body_of(MEDIUM)
+    uploads: list[Upload] = []
 
     async def begin_an_upload(query: Any, *arguments: Any) -> Any:
         if query is without_document and not uploads:

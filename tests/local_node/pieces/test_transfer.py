@@ -11,11 +11,13 @@ import psycopg
 import pytest
 
 from local_node.node import LocalNode
+from local_node.pieces import transfer
 from local_node.pieces.transfer import attributes_of_piece
+from local_node.pieces.window import UNDER_WAY_MAX
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Delivered
 from semq.store.rows import Event
-from semq.store.views.pieces import transfers
+from semq.store.views.pieces import staged, staged_numbers, transfers
 from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
 from semq.umx_t.envelope import Attributes
@@ -331,3 +333,52 @@ async def test_a_document_with_an_unreadable_envelope_is_refused_and_others_are_
     await until(lambda: counted(b, MANIFESTS))
     link = await inprocess.client(restarted)
     assert "SEMQ-1223" in await until(lambda: reason_of(link, "K1"))
+
+
+async def test_documents_to_a_node_that_is_away_do_not_delay_those_to_others(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfer, "DOCUMENTS_MAX", 2)
+    hub = await inprocess.hub()
+    a, b, c = [await local(inprocess, name, hub.port) for name in ("10008", "56001", "88001")]
+    await linked(a, b, c)
+    members = '[groups.partners]\nmembers = ["56001", "88001"]\n'
+    agreement = '[[agreements]]\nfrom = ["10008"]\nto = ["56001", "88001"]\n'
+    answer = await ask(await inprocess.client(hub), "definitions.import", {"document": members + agreement})
+    assert answer["ok"], answer
+    await until(lambda: "3.partners" in a.engine.partners.groups)
+    await c.stop()
+    execute, pieces_read = a.store.execute, []
+
+    async def note_piece(query: Any, *arguments: Any) -> Any:
+        if query is staged:
+            pieces_read.append(arguments)
+        return await execute(query, *arguments)
+
+    monkeypatch.setattr(a.store, "execute", note_piece)
+    channel = await confirming(inprocess, a)
+    for _ in range(3):
+        assert await published(channel, "88001", body_of(MEDIUM))
+    await until(lambda: counted(a, "SELECT count(*) FROM tb_0031 WHERE dest = '1.88001'") == UNDER_WAY_MAX)
+    assert await published(channel, "56001", body_of(MEDIUM))
+    await until(lambda: counted(b, MANIFESTS))
+    assert len(a.transfers.documents) == 2
+    assert len(pieces_read) == UNDER_WAY_MAX + COUNT  # pieces that wait for others are not in memory
+
+
+async def test_a_piece_that_is_deleted_before_it_is_read_is_passed_over(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was delivered in an earlier transfer of the document."""
+    hub = await inprocess.hub()
+    a, b = [await local(inprocess, name, hub.port) for name in ("10008", "56001")]
+    await linked(a, b)
+    execute = a.store.execute
+
+    async def add_deleted_piece(query: Any, *arguments: Any) -> Any:
+        rows = await execute(query, *arguments)
+        return [*rows, COUNT] if query is staged_numbers else rows
+
+    monkeypatch.setattr(a.store, "execute", add_deleted_piece)
+    assert await published(await confirming(inprocess, a), "56001", body_of(MEDIUM))
+    await until(lambda: counted(b, MANIFESTS))
