@@ -49,6 +49,7 @@ from semq.store.unit import Needs, Unit
 from semq.store.work import COMMITTED, RECEIVED_BODIES, Steps, work
 from semq.umx_t.address import Address, is_hub
 from semq.umx_t.envelope import Body, Data, Envelope, Function, Primitive
+from semq.umx_t.errors import HeadersTooLarge
 from semq.umx_t.grids import RECEIVER, HandlingEvent, ReceiverDeed, ReceiverEvent
 from semq.umx_t.pieces import MANIFEST_MAX, PIECES_USER
 from semq.umx_t.records import ANSWER_BY_ARRIVAL, AckFlag, Answer, Receipt
@@ -325,19 +326,22 @@ class _Arrivals:
         return ReceiverEvent.payload, opened, None
 
     def _refusal(self, envelope: Envelope, opened: OpenedPayload) -> Reason | None:
-        """Return why an opened message is refused: it has expired, its headers are too large, or it is a wrong piece or
-        manifest; None: it is not."""
+        """Return why an opened message is refused: it has expired, AMQP cannot carry its headers, or it is a wrong piece
+        or manifest; None: it is not."""
         if is_expired(envelope.attributes.expires_at, self._at):
             return Expired.code, "It arrived after its time."
         is_piece = envelope.target.user == PIECES_USER
         try:
             check_headers(envelope.attributes)
+        except SemqError as error:  # one code for all faults of headers, because it decides that nothing is kept
+            return HeadersTooLarge.code, _reason_text(error)
+        try:
             if is_piece:
                 check_piece(envelope, opened.payload, self._piece_bytes_of(envelope), self.core.settings)
             elif envelope.attributes.pieces:
                 check_manifest(envelope, opened.payload, self._pieces_here, self.core.pieces, self.core.settings)
         except SemqError as error:
-            return error.code, shortened(str(error).removeprefix(f"{error.code} "), 300)
+            return error.code, _reason_text(error)
         return None
 
     def _piece_bytes_of(self, envelope: Envelope) -> int:
@@ -429,6 +433,10 @@ def ack(core: Core, hub: Address | None, envelope: Envelope, entry: Recorded, br
             digest=entry.digest.hex(), at=at, sid=envelope.sid,
         )  # fmt: skip
         core.mail.add(lk0.node, Function.RECEIPTS, Primitive.INDICATION, receipt)
+
+
+def _reason_text(error: SemqError) -> str:
+    return shortened(str(error).removeprefix(f"{error.code} "), 300)
 
 
 def report_disbelieved(core: Core, envelope: Envelope, reason: Reason, at: int) -> None:
