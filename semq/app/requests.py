@@ -141,7 +141,7 @@ class Requests:
         until = self._link.deadline(timeout_s)
         header = _header(len(body), properties)
         has_own_channel = len(body) > SHARED_MAX
-        is_suspect = False  # whether this message may have ended a connection
+        is_suspect = False  # whether this message, or another at the same time, has ended a connection
         while True:
             await self._link.connection(until)
             requests: _RequestChannel | None = None
@@ -167,7 +167,7 @@ class Requests:
                     raise NodeUnreachable(
                         "The connection was lost before the answer.", address=self._link.address, cause=str(error)
                     ) from error
-                is_suspect |= is_about_message  # once more, because another request may have been at fault
+                is_suspect |= is_about_message  # once more: another request may have been at fault
                 await asyncio.sleep(RETRY_PAUSE_S)
 
     @asynccontextmanager
