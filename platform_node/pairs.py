@@ -165,7 +165,7 @@ def stopped_pairs(
     """Return the pairs, or types of documents of pairs, that ``before`` allows and ``after`` does not."""
     old, new = PartnerIndex(accounts, before), PartnerIndex(accounts, after)
 
-    @cache  # one agreement may be that of all pairs
+    @cache  # the same agreement may apply to all pairs
     def lost_types(had: tuple[str, ...], allowed: tuple[str, ...]) -> list[str]:
         return [pattern for pattern in had if not _includes(allowed, pattern)]
 

@@ -2,7 +2,7 @@
 
 TLS checks a certificate only when a connection is made. Sessions are checked after ``semq cert revoke`` in this
 process, after a NOTIFY of another process of the hub, and by jobs: for revocations every ten seconds, for expired
-certificates every five.
+certificates every five seconds.
 """
 
 import structlog

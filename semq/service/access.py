@@ -9,7 +9,7 @@ from semq.service.admin import ADMIN
 
 APPLICATIONS = "/"  # the virtual host of applications and administrators
 INBOX = "semq.inbox"
-ANSWER_QUEUE_PREFIX = "amq.gen-"  # begins generated names of queues; administrators receive answers in such queues
+ANSWER_QUEUE_PREFIX = "amq.gen-"  # of generated names of queues, in which administrators receive answers
 NO_PERMISSIONS = Permissions("", "", "")
 
 

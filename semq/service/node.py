@@ -62,7 +62,7 @@ E = TypeVar("E", bound=TickedEngine)
 # other processes of Postgres may keep connections open.
 DATABASE_CHECK_S = 10.0
 REOPEN_S_FIRST, REOPEN_S_MAX = 0.2, 5.0
-LASTING_S = 60.0  # an opening of the store that ends earlier counts as failed: each one uses record ids
+LASTING_S = 60.0  # a store that is lost sooner after its opening counts as not opened: each opening uses record ids
 ARRIVING_BYTES_MAX = 256 << 20  # bytes of the incomplete messages of one connection
 PACKET_BYTES_MAX = 8 << 20  # bytes of the largest packet (``semq.umx_t.records``)
 
@@ -95,7 +95,7 @@ class Node(Generic[E]):
         self._restart: asyncio.Task[None] | None = None  #: builds a new engine
         self._is_lost = False  #: whether the store is lost
         self._reopened_at = -math.inf  #: monotonic time of the last opening after a loss
-        self._failed_openings = 0  #: openings since one that has lasted, which failed or did not last
+        self._failed_openings = 0  #: openings since the last one that lasted; they failed, or did not last
         self._is_serving = False
         self._cleanup = AsyncExitStack()  #: ends the started parts
         self._failed: asyncio.Future[None]

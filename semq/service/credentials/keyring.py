@@ -1,8 +1,8 @@
 """Keys and certificates: implements ``KeyHolder`` of ``semq.engine.secrecy.sealing``.
 
 A certificate from the hub's directory is trusted if a trusted authority has signed it, it names the partner, and the
-partner's pins (``secrecy.pins``) do not exclude it. A certificate that has expired or begins later verifies signatures,
-too, but nothing is sealed for it. One that was revoked or removed from the directory verifies nothing.
+partner's pins (``secrecy.pins``) do not exclude it. A certificate that has expired or is not yet valid verifies
+signatures, too, but nothing is sealed for it. One that was revoked or removed from the directory verifies nothing.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -128,7 +128,7 @@ class NodeKeys:
         return node in self._certified
 
     def remember(self, node: str, certificates: Sequence[str]) -> None:
-        """Learn stored certificates of a node, without news."""
+        """Learn the stored certificates of a node; ``news`` does not report them."""
         self.learn(node, certificates)
         self._news.clear()
         self._certified.add(node)
@@ -139,7 +139,7 @@ class NodeKeys:
         return () if self.own_keys is None else self.own_keys.introduced
 
     def learn(self, node: str, certificates: Sequence[str]) -> bool:
-        """Replace the trusted certificates of a node by those to be trusted among these. Expired certificates stay.
+        """Replace the trusted certificates of a node by the trustworthy ones of these. Expired certificates stay.
 
         Return whether session keys for the node must be wrapped for another key.
         """
@@ -225,7 +225,7 @@ class NodeKeys:
         pins = self._pins.get(node.id)
         if pins and certificate.fingerprint not in pins:
             raise SignerUnknown("The certificate is not among the pinned ones.", node=str(node))
-        # One that begins later is known, too: this node's clock may be slow, and nobody sends the certificate again.
+        # A certificate that is not yet valid is kept: this node's clock may be slow, and nobody sends it again.
         at = max(self._clock.wall(), certificate.not_before)
         at = min(at, certificate.not_after - timedelta(seconds=1))
         return self._trust.verify(certificate, at, node=node, chain=chain)

@@ -1,12 +1,12 @@
 """The limit for packets that a hub passes on to a node: documents have credit, packets of other nodes have none.
 
-Beyond the limit packets are dropped: rows and timers repair this loss as any other. The hub's own records have no
+Packets beyond the limit are dropped: rows and timers repair this loss like any other. The hub's own records have no
 limit.
 """
 
 UNSENT_MAX = 16 << 20  # with more bytes of waiting output, all packets of other nodes are dropped
-# One node cannot use up UNSENT_MAX: its packets have SHARE_MAX bytes between two moments at which at most UNSENT_LOW
-# bytes wait.
+# So that one node cannot use up UNSENT_MAX, the packets of each node may have SHARE_MAX bytes until the waiting output
+# has fallen to UNSENT_LOW.
 UNSENT_LOW = 2 << 20
 SHARE_MAX = 2 << 20
 

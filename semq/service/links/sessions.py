@@ -42,7 +42,7 @@ from semq.umx_t.envelope import Data, Frame, Function, Packet
 from semq.umx_t.version import PROPERTY, agree
 
 MESSAGES_MAX = 1024  # unacknowledged messages of a node whose consumer has no prefetch
-# Logins of one node are limited: at each one the node gets the whole directory, and all other nodes get its presence.
+# Logins of one node are limited: at each one the hub sends the node the records of its partners, and them its presence.
 LOGINS_MAX, LOGINS_PER_S = 60, 0.5
 DATAGRAM_BYTES_MAX = 4 << 20  # while more bytes of a session wait in the intake, its datagrams are dropped
 STORE_UUID = re.compile("[0-9a-fA-F-]{0,36}")  # empty: not stated
