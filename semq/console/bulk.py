@@ -17,9 +17,8 @@ from weakref import WeakKeyDictionary
 
 import structlog
 
-from semq.app.errors import RefusedByNode
 from semq.engine.errors import NotEnded, NotThere
-from semq.errors import SemqError
+from semq.errors import BadInput, SemqError
 from semq.store.audit import AuditFilter, lines
 from semq.web.pages.visit import Visit
 from semq.web.services import Web
@@ -116,7 +115,7 @@ def by_names(operation: str, names: list[str], batch: int) -> Work:
             ids = names[begin : begin + batch]
             try:
                 results = results_of(operation, await visit.ask(operation, ids=ids, why=why))
-            except RefusedByNode as error:
+            except BadInput as error:
                 if error.code not in NOTHING_DONE:
                     raise
                 results = Counter()
