@@ -256,7 +256,10 @@ def settle(unit: Unit, number: int, variant: int) -> None:
 
 
 def give(unit: Unit, number: int, variant: int) -> None:
-    """Count a delivery, or take it back. It is the only action of its unit, because a delivery is committed before it is made (R6)."""
+    """Count a delivery, or take it back.
+
+    It is the only action of its unit, because a delivery is committed before it is made (R6).
+    """
     row = unit.pending.get(number)
     if row is not None and row.deliveries and variant % 3 == 0:
         row.deliveries -= 1

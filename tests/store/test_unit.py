@@ -1,4 +1,4 @@
-"""The queries Waiting, Unsent and InboxTracks divide rows into tracks, one for each source and priority, and limit them."""
+"""The queries Waiting, Unsent and InboxTracks return rows by track (source and priority), within limits."""
 
 from semq.store.unit import InboxTracks, Unsent, Waiting
 from semq.umx_t.address import Address

@@ -326,8 +326,8 @@ class _Arrivals:
         return ReceiverEvent.payload, opened, None
 
     def _refusal(self, envelope: Envelope, opened: OpenedPayload) -> Reason | None:
-        """Return why an opened message is refused: it has expired, AMQP cannot carry its headers, or it is a wrong piece
-        or manifest; None: it is not."""
+        """Return why an opened message is refused: it has expired, AMQP cannot carry its headers, or it is a wrong
+        piece or manifest; None: it is not."""
         if is_expired(envelope.attributes.expires_at, self._at):
             return Expired.code, "It arrived after its time."
         is_piece = envelope.target.user == PIECES_USER
