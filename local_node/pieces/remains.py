@@ -21,6 +21,7 @@ from semq.engine.receiver.answers import ActReport
 from semq.engine.stored_envelopes import decode_envelope
 from semq.errors import BadInput, SemqError, Unavailable
 from semq.service.admin import committed
+from semq.service.clock_check import ClockCheck
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Stored
 from semq.store.views import pieces as views
@@ -44,11 +45,16 @@ class Remains:
         engine: Callable[[], LocalEngine],
         store: Callable[[], PostgresStore],
         arriving: Callable[[], set[int]],
+        check: ClockCheck,
     ) -> None:
-        """``arriving`` returns the numbers of the documents whose upload has not ended."""
+        """``arriving`` returns the numbers of the documents whose upload has not ended.
+
+        While ``check`` has doubts about the clocks, pieces are not removed for their age.
+        """
         self._engine = engine
         self._store = store
         self._arriving = arriving
+        self._check = check
         self._sweeping: asyncio.Task[None] | None = None
         self._is_wanted = False  #: whether a search has to begin
 
@@ -124,9 +130,11 @@ class Remains:
         self._engine().submit([notice])
 
     async def _sweep_receiver(self) -> None:
-        stock, before = self._engine().core.pieces, self._engine().core.now_ms() - KEPT_DAYS * DAY_MS
+        stock = self._engine().core.pieces
         if not stock.sources:
             return
+        is_in_doubt = bool(self._check.doubt(await self._store().execute(views.today)))
+        before = None if is_in_doubt else self._engine().core.now_ms() - KEPT_DAYS * DAY_MS
         stock.forget_claims()
         answers = self._engine().answers
 
@@ -140,11 +148,14 @@ class Remains:
             except BodyUnreadable as error:  # the unreadable message may be the manifest of these pieces
                 log.warning("pieces_kept", source=source, error=str(error))
 
-    async def _sweep_source(self, source: str, before: int) -> None:
-        """Remove pieces of one institution. Raises BodyUnreadable if a message of this institution cannot be read."""
+    async def _sweep_source(self, source: str, before: int | None) -> None:
+        """Remove an institution's pieces that have a notice or were recorded before ``before``, None: only the former.
+
+        Raises BodyUnreadable if a message of this institution cannot be read.
+        """
         stock, answers = self._engine().core.pieces, self._engine().answers
         notices = frozenset(stock.notices)
-        removable = await self._by_document(source, before)
+        removable = {} if before is None else await self._by_document(source, before)
         if notices:
             by_document = await self._by_document(source)
             removable |= {document: brefs for document, brefs in by_document.items() if not notices.isdisjoint(brefs)}

@@ -9,6 +9,7 @@
 | node_host                       | the resources of the process: port, database, connections             |
 | database, standby, housekeeping | the node's Postgres; the claim to its store; its regular cleaning     |
 | clockwork                       | timers and scheduled jobs                                             |
+| clock_check                     | whether the clocks can be trusted with the deletion of rows by age    |
 | links                           | sessions at the node that accepts the connection: hub or direct link  |
 | datagrams                       | the channel over UDP beside a link                                    |
 | intake                          | queues of received frames; the sessions take turns at the engine      |

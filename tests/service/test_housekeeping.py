@@ -5,11 +5,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from structlog.testing import capture_logs
 
 from local_node.node import LocalNode
 from semq.config import load
 from semq.config.settings import Settings
-from semq.service.housekeeping import AFTER_JUMP_S, AFTER_START_S, EVERY_S, FIRST_S, RETRY_S, Housekeeping
+from semq.service.clock_check import AFTER_JUMP_S, AFTER_START_S
+from semq.service.housekeeping import EVERY_S, FIRST_S, RETRY_S, Housekeeping
 from semq.store.postgres import housekeeping as store_housekeeping
 from semq.store.postgres.housekeeping import tidy
 from semq.store.postgres.ledger_partitions import partition_of
@@ -103,14 +105,19 @@ def partition_count(url: str, first: date) -> int:
 
 
 async def test_the_first_hour_after_a_start_makes_partitions_and_deletes_nothing(database: str, tmp_path: Path) -> None:
+    """The log says why nothing was deleted."""
     clock = ShiftedClock()
     housekeeping = Housekeeping(lambda: database, clock, settings_of(tmp_path))
     count_tokens(database, INSERT_OLD_TOKENS)
     clock.ahead = timedelta(seconds=FIRST_S)
-    await housekeeping.run_if_due()
+    with capture_logs() as logged:
+        await housekeeping.run_if_due()
+    assert "the node has started" in logged[-1]["nothing_deleted"]
     assert (count_tokens(database), partition_count(database, clock.wall().date())) == (3, 4)
     clock.ahead = timedelta(seconds=AFTER_START_S)
-    await housekeeping.run_if_due()
+    with capture_logs() as logged:
+        await housekeeping.run_if_due()
+    assert logged[-1]["removed"]["tokens"] == 3
     assert count_tokens(database) == 0
 
 

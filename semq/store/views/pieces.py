@@ -4,6 +4,7 @@ Bodies are returned as stored; the caller decrypts them (``locked_bodies``).
 """
 
 from collections.abc import Sequence
+from datetime import date
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, exists, func, select, text
@@ -100,6 +101,12 @@ def arrived(
     if before_ms is not None:
         conditions.append(IN.received_at < func.to_timestamp(before_ms / 1000))
     return _arrived(connection, conditions, limit)
+
+
+def today(connection: Connection) -> date:
+    """Return the date of the database in UTC."""
+    found: date = connection.execute(text("SELECT (now() AT TIME ZONE 'UTC')::date")).scalar_one()
+    return found
 
 
 def small_messages(connection: Connection, source: str, size_max: int, after: int, limit: int) -> list[RecordedMessage]:

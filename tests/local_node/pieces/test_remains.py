@@ -10,6 +10,7 @@ from local_node.node import LocalNode
 from local_node.pieces.remains import KEPT_DAYS, document_of
 from local_node.pieces.upload import Upload
 from semq.engine.ports import Accepted, Submission
+from semq.service.clock_check import AFTER_START_S
 from semq.store.views.pieces import arrived, without_document
 from semq.transport.client import ClientLink
 from semq.umx_t.address import Address
@@ -34,7 +35,8 @@ PIECE_ROWS = "SELECT count(*) FROM tb_0030 WHERE target_user = '_pieces'"
 
 
 def age(node: LocalNode) -> None:
-    """Make all received messages older than KEPT_DAYS."""
+    """Make all received messages older than KEPT_DAYS, at a node that trusts its clock."""
+    node.remains._check.deletes_from = 0.0
     with psycopg.connect(node.store.url) as connection:
         connection.execute("UPDATE tb_0030 SET received_at = received_at - %s * interval '1 day'", (KEPT_DAYS + 1,))
 
@@ -171,4 +173,19 @@ async def test_an_unreadable_message_keeps_the_pieces_of_its_source_only(inproce
     with psycopg.connect(b.store.url) as connection:
         connection.execute("DELETE FROM tb_0030 WHERE target_user = ''")
     await sweep(b)
+    await until(lambda: not counted(b, PIECE_ROWS))
+
+
+async def test_pieces_are_not_deleted_for_their_age_while_the_clock_is_in_doubt(inprocess: InProcess) -> None:
+    """A clock that jumps ahead made pieces old whose manifest was on its way."""
+    a, b, admin, document = await refused_for_its_quota(inprocess)
+    stored_bytes = b.engine.core.pieces.of("1.10008")
+    age(b)
+    b.remains._check.deletes_from = b.clock.monotonic() + AFTER_START_S
+    await sweep(b)
+    assert b.engine.core.pieces.of("1.10008") == stored_bytes > 0
+    await ask(admin, "failed.remove", {"ids": [document]})
+    a.remains.sweep()
+    await until(lambda: b.engine.core.pieces.notices or not counted(b, PIECE_ROWS))
+    b.remains.sweep()  # a notice does not depend on the clock
     await until(lambda: not counted(b, PIECE_ROWS))
