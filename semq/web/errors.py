@@ -21,7 +21,8 @@ SemqError
 └── Misconfigured
     ├── WebPortTaken
     ├── OidcMissing
-    └── NoHttpSection
+    ├── NoHttpSection
+    └── ForeignNode
 """
 
 from semq.errors import BadInput, Misconfigured, Unavailable
@@ -164,3 +165,10 @@ class NoHttpSection(Misconfigured):
 
     code = "SEMQ-1421"
     remedy = "Add [http] to the file; an empty section means port 7480 of this machine."
+
+
+class ForeignNode(Misconfigured):
+    """Another node than that of the configuration answers at its address."""
+
+    code = "SEMQ-1423"
+    remedy = "Start `semq web` with the file of the node that answers, or correct node.id or amqp.port in this file."

@@ -6,15 +6,16 @@ The process prints one line: ``console URL``. The URL is a one-time link if nobo
 import asyncio
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
 import structlog
 import uvloop
 
-from semq.app.errors import NodeUnreachable
+from semq.app.errors import LoginRefused, NodeUnreachable
 from semq.clock import SystemClock
-from semq.config.reach import url_of
+from semq.config.reach import admin_address_of, url_of
 from semq.config.settings import Settings
 from semq.config.web import HttpSection
 from semq.service.companion import process as companion_process
@@ -25,6 +26,7 @@ from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.files import write_safely
 from semq.web.access.secret import hash_of, new_secret
 from semq.web.application import build
+from semq.web.errors import ForeignNode
 from semq.web.services import Web
 from semq.web.transport.server import Server, address_of
 
@@ -39,7 +41,7 @@ def main(argv: list[str] | None = None) -> int:
 async def serve(settings: Settings, url: str, wait_for_stop: AsyncAction) -> None:
     """Serve until ``wait_for_stop`` returns; ``url``: AMQP URL of the node.
 
-    Raises NoHttpSection, OidcMissing, WebPortTaken, UnusablePath, BadUrl.
+    Raises NoHttpSection, OidcMissing, WebPortTaken, UnusablePath, BadUrl, ForeignNode.
     """
     web = Web(settings, url, database_finder(settings), SystemClock())
     server = Server(web.http, build(web))
@@ -54,12 +56,25 @@ async def serve(settings: Settings, url: str, wait_for_stop: AsyncAction) -> Non
             print_line(await announcement(web, server.url))
             await asyncio.Event().wait()  # the process ends when a job returns
 
-        await companion_process.run_until_stop(wait_for_stop, [announce])
+        async def check() -> None:
+            await check_node(web)
+            await asyncio.Event().wait()
+
+        await companion_process.run_until_stop(wait_for_stop, [announce, check])
     finally:
         await server.stop()
         await web.close()
         if not web.http.port:
             port_file(settings).unlink(missing_ok=True)
+
+
+async def check_node(web: Web) -> None:
+    """Raise ForeignNode if another node than that of the configuration answers; NodeUnreachable if none does."""
+    with suppress(LoginRefused):  # each request reports it
+        await web.client.connect()
+    name = admin_address_of(web.settings).name
+    if name and web.client.node not in ("", name):
+        raise ForeignNode(address=web.client.address, answers=web.client.node, configured=name)
 
 
 async def announcement(web: Web, url: str) -> str:

@@ -1,5 +1,6 @@
 """The web process of a node: announced on the node's standard output, restarted, ended with the node."""
 
+import asyncio
 import os
 import re
 import signal
@@ -14,10 +15,13 @@ import pytest
 
 from semq.app import NodeUnreachable
 from semq.config import load
+from semq.config.reach import url_of
 from semq.installation.empty_database import copy_empty_database
-from semq.web.process import new_link
+from semq.web.errors import ForeignNode
+from semq.web.process import new_link, serve
 from tests.cli.command import semq
 from tests.prepared.client import PreparedProcess, start_prepared
+from tests.service.inprocess import InProcess
 from tests.waiting import until_sync
 
 HUB = """
@@ -130,3 +134,14 @@ async def test_a_link_to_a_web_process_that_does_not_run_is_refused_with_its_por
         await new_link(load(config, {}))
     assert refused.value.facts["file"] == str(tmp_path / "hub" / "web-port")
     assert "semq web" in refused.value.remedy
+
+
+async def test_the_web_process_with_the_file_of_another_node_than_the_one_that_answers_ends(
+    inprocess: InProcess, tmp_path: Path
+) -> None:
+    node = await inprocess.hub()
+    config = tmp_path / "copied.toml"
+    config.write_text(HUB.replace('id = "hub"', 'id = "other"'))
+    async with asyncio.timeout(PATIENCE_S):
+        with pytest.raises(ForeignNode, match=r"answers='2\.hub'.* configured='2\.other'"):
+            await serve(load(config, {}), url_of(node.settings, node.port), asyncio.Event().wait)
