@@ -142,6 +142,10 @@ async def test_the_web_process_with_the_file_of_another_node_than_the_one_that_a
     node = await inprocess.hub()
     config = tmp_path / "copied.toml"
     config.write_text(HUB.replace('id = "hub"', 'id = "other"'))
+
+    async def never() -> None:
+        await asyncio.Event().wait()
+
     async with asyncio.timeout(PATIENCE_S):
         with pytest.raises(ForeignNode, match=r"answers='2\.hub'.* configured='2\.other'"):
-            await serve(load(config, {}), url_of(node.settings, node.port), asyncio.Event().wait)
+            await serve(load(config, {}), url_of(node.settings, node.port), never)
