@@ -173,7 +173,7 @@ class NodeKeys:
 
         A known key proves certificates for itself and those that it has signed.
         """
-        # A certificate issued before a known one may have been revoked.
+        # A certificate issued before a known one may have been revoked, also if a fast clock has dated the known one.
         trusted = self._partners.get(node, ())
         if not trusted:
             return ()
