@@ -314,6 +314,25 @@ def receive_documents(url: str | None, commit: bool) -> list[tuple[str, int]]:
     return documents
 
 
+async def test_documents_behind_a_refused_one_of_their_order_are_received_by_sql(inprocess: InProcess) -> None:
+    """56001 refuses the second document because of its size, and the fourth, which has an order of its own."""
+    hub = await inprocess.hub()
+    a = await inprocess.local("10008", hub.port)
+    b = await local(inprocess, "56001", hub.port, "max_document_bytes = 100\n")
+    await linked(a, b)
+    with psycopg.connect(str(a.store.url), autocommit=True) as connection:
+        for key, size, order_key in (("1", 1, "k"), ("2", 101, "k"), ("3", 1, "k"), ("4", 101, "o"), ("5", 1, "o")):
+            command = "SELECT semq_send('56001', %s::bytea, %s, order_key => %s)"
+            connection.execute(command, (b"x" * size, f"a/b/c/{key}", order_key))
+    await until(lambda: counted(b, "SELECT count(*) FROM semq_inbox WHERE app_key IN ('1', '5')") == 2)
+    await until(lambda: counted(b, "SELECT count(*) FROM tb_0030 WHERE order_key = 'k'") == 3)
+    received = await asyncio.to_thread(receive_documents, b.store.url, True)
+    assert sorted(received) == [("1", 1), ("5", 1)]
+    await until(lambda: counted(b, "SELECT count(*) FROM semq_inbox") == 1)
+    assert await asyncio.to_thread(receive_documents, b.store.url, True) == [("3", 1)]
+    await until(lambda: is_clean(b))
+
+
 async def test_sealed_documents_have_the_digest_of_their_payload(inprocess: InProcess) -> None:
     a, b = await sealing_nodes(inprocess)
     channel = await confirming(inprocess, a)
