@@ -235,6 +235,9 @@ class SimulatedApplications:
         self.feed()
 
     def give(self, user: str, delivery: Delivery) -> None:
+        if not self.capacity:  # it has stopped consuming while the delivery was counted
+            self.host.call(lambda engine: engine.answers.take_back([delivery.bref]))
+            return
         self.world.oracle.given(self.host, delivery)
         if delivery.envelope.attributes.pieces:
             self._joined[delivery.bref] = self.world.pieces.join(self.host, delivery)
