@@ -38,6 +38,12 @@ class Meter:
         self._buckets[parties, terms] = (tokens - 1.0 if may_send else tokens, now)
         return may_send
 
+    def give_back(self, parties: str, terms: Terms, now: float) -> None:
+        """Undo ``take`` for a document that is refused for another reason."""
+        if terms.per_minute:
+            tokens = self._tokens(parties, terms, now)
+            self._buckets[parties, terms] = (min(self._full(terms), tokens + 1.0), now)
+
     def _tokens(self, parties: str, terms: Terms, now: float) -> float:
         full = self._full(terms)
         tokens, counted_at = self._buckets.get((parties, terms), (full, now))

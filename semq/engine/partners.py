@@ -164,6 +164,12 @@ class Partners:
         if terms is not None and not self.meter.take(dest, terms, now):
             raise errors.TooFast(target=dest, per_minute=terms.per_minute)
 
+    def give_back_rate(self, dest: str, app_key: AppKey, now: float) -> None:
+        """Undo ``take_rate`` for a document that is refused for another reason."""
+        terms = first_covering(self.terms.get(dest, ()), app_key)
+        if terms is not None:
+            self.meter.give_back(dest, terms, now)
+
 
 def _size(agreed: tuple[Terms, ...]) -> int:
     """Return the approximate bytes of agreements."""

@@ -87,10 +87,14 @@ class GroupExpansion:
         return tuple(member if member.user else member._replace(user=target.user) for member in members)
 
     def expand(
-        self, submission: Submission, check: Callable[[Submission], None], admit: Callable[[Submission], None]
+        self,
+        submission: Submission,
+        check: Callable[[Submission], None],
+        admit: Callable[[Submission], None],
+        undo_admit: Callable[[Submission], None],
     ) -> None:
         """Fill in the members of a submission. ``check``, and then ``admit``, is called for all members and raises an
-        error for a refused one; ``admit`` counts the member for its rate.
+        error for a refused one; ``admit`` counts the member for its rate, ``undo_admit`` does not count it after all.
 
         Raises the errors of ``targets_of``, and GroupRefused or GroupWaits if a member is refused.
         """
@@ -98,8 +102,8 @@ class GroupExpansion:
         if self._uncommitted + len(targets) > UNCOMMITTED_MAX:
             raise errors.GroupWaits("Too many documents to groups are being stored.", uncommitted=self._uncommitted)
         members = [_member(submission, target) for target in targets]
-        for step in (check, admit):
-            _check_all(step, submission.target, members)
+        _check_all(check, _ignore, submission.target, members)
+        _check_all(admit, undo_admit, submission.target, members)
         submission.members = members
         self._uncommitted += len(members)
         submission.done = partial(self._ended, len(members), submission.done)
@@ -121,16 +125,26 @@ def messages(submissions: Sequence[Submission]) -> Iterator[Submission]:
         yield from submission.members or (submission,)
 
 
-def _check_all(step: Callable[[Submission], None], target: Address, members: Sequence[Submission]) -> None:
-    """Check all members. Raises GroupRefused, or GroupWaits if all faults are temporary."""
+def _check_all(
+    step: Callable[[Submission], None],
+    undo: Callable[[Submission], None],
+    target: Address,
+    members: Sequence[Submission],
+) -> None:
+    """Check all members; after a fault, undo the step for the others. Raises GroupRefused, or GroupWaits if all faults
+    are temporary."""
     faults: list[tuple[Address, SemqError]] = []
+    passed: list[Submission] = []
     for member in members:
         try:
             step(member)
+            passed.append(member)
         except SemqError as error:
             faults.append((member.target, error))
     if not faults:
         return
+    for member in passed:
+        undo(member)
     named = ", ".join(f"{member} {error.code}" for member, error in faults[:NAMED_MAX])
     is_temporary = all(isinstance(error, Unavailable) for _, error in faults)
     kind = errors.GroupWaits if is_temporary else errors.GroupRefused

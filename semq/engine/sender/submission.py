@@ -220,7 +220,7 @@ class Acceptance:
         if submission.attributes.expires_at and submission.attributes.expires_at <= self.core.now_ms():
             raise errors.Expired(expires_at=moment_text(submission.attributes.expires_at))
         if is_group(submission.target):
-            self.groups.expand(submission, self._check_target, self._take_rate)
+            self.groups.expand(submission, self._check_target, self._take_rate, self._give_back_rate)
         else:
             self._check_target(submission)
             # Last: refused documents do not use up the rate.
@@ -243,6 +243,9 @@ class Acceptance:
 
     def _take_rate(self, submission: Submission) -> None:
         self.partners.take_rate(str(submission.target.node), submission.attributes.app_key, self.core.now())
+
+    def _give_back_rate(self, submission: Submission) -> None:
+        self.partners.give_back_rate(str(submission.target.node), submission.attributes.app_key, self.core.now())
 
 
 @dataclass(slots=True, eq=False)

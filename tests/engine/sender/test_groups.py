@@ -154,6 +154,20 @@ def test_a_document_is_refused_temporarily_if_a_member_has_reached_its_limit() -
     assert str(QuotaReached.code) not in trio.codes
 
 
+def test_a_document_that_one_member_refuses_does_not_use_up_the_rates_of_the_others() -> None:
+    trio = GroupTrio()
+    terms = trio.a.engine.partners.terms
+    terms["1.56001"] = terms["1.56003"] = (Terms(per_minute=1),)
+    terms["1.56002"] = (Terms(),)
+    trio.a.send(b"x", to="56003")
+    trio.a.send(b"x", to="3.retailers")
+    assert trio.codes == ["SEMQ-1237"]
+    trio.a.send(b"x", to="56001")
+    assert trio.codes == ["SEMQ-1237"]
+    trio.a.send(b"x", to="56001")
+    assert trio.codes == ["SEMQ-1237", "SEMQ-1213"]
+
+
 def test_a_token_belongs_to_the_submission_to_the_group() -> None:
     trio = GroupTrio()
     for body in (b"x", b"x", b"other"):
