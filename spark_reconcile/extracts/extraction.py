@@ -50,7 +50,7 @@ class ExtractionTask:
     calendar: Calendar
     disclosure: Disclosure
     deliver_to: str = ""  #: target address; empty: the extract is not delivered
-    node: AskedNode = AskedNode("")  #: the node that sends the extract
+    node: AskedNode | None = None  #: the node that sends the extract
     piece_bytes: int = PIECE_BYTES
     sign: Sign | None = None
 
@@ -148,6 +148,7 @@ def _is_dropped(connection: psycopg.Connection, manifest: Manifest, extent: tupl
 
 async def _deliver(task: ExtractionTask, days: list[date]) -> int:
     """Send the extracts that were never sent, or have changed since they were sent; return the number of documents."""
+    assert task.node is not None
     async with task.node.client() as client:
         folders = [task.folder(day) for day in sorted(days)]
         return sum([await deliver(client, folder, task.deliver_to, task.piece_bytes) for folder in folders
