@@ -146,7 +146,8 @@ async def test_orders_with_a_row_that_ends_without_a_consumer_are_found(database
         for bref, store, order_key, user, status, app in rows:
             connection.execute(
                 "INSERT INTO tb_0030 (bref, lk0, store, inc, src_object_id, target, target_user, order_key, save_fwd,"
-                " ack2, status, app_status, received_at) VALUES (%s, 'x', %s, 1, 1, '1.b', %s, %s, 3, true, %s, %s, now())",
+                " ack2, status, app_status, received_at)"
+                " VALUES (%s, 'x', %s, 1, 1, '1.b', %s, %s, 3, true, %s, %s, now())",
                 (bref, store, user, order_key, status, app),
             )
     recovered = await opened_again(database, 1)
