@@ -6,7 +6,7 @@ from semq.service.clock_check import AFTER_JUMP_S, AFTER_START_S, ClockCheck
 from tests.clocks import START, ManualClock
 
 
-class SettableClock(ManualClock):
+class MovedClock(ManualClock):
     """A clock whose date differs from the monotonic clock by ``jump``."""
 
     jump = timedelta(0)
@@ -36,7 +36,7 @@ def test_the_clock_is_in_doubt_while_its_date_differs_from_that_of_the_database(
 
 
 def test_the_clock_is_in_doubt_for_three_days_after_a_jump_ahead_and_not_after_one_back() -> None:
-    clock = SettableClock()
+    clock = MovedClock()
     check = ClockCheck(clock)
     clock.now += AFTER_START_S
     clock.jump = timedelta(days=2)
