@@ -170,7 +170,19 @@ def scheduled(trio: Trio) -> None:
     trio.settle()
 
 
-SCENES: tuple[Callable[[Trio], None], ...] = (online, stored, parked, link_down, sealed, scheduled)
+def not_consumed(trio: Trio) -> None:
+    """Documents in order, of which the receiver's applications take none for a while after its start."""
+    places, trio.b.app.places = trio.b.app.places, 0
+    trio.b.crash()
+    trio.connect(trio.b)
+    trio.a.send(b"n1", b"n2", order_key="k")
+    trio.settle()
+    trio.later(60)
+    trio.b.app.places = places
+    trio.b.engine.handover.feed("")
+
+
+SCENES: tuple[Callable[[Trio], None], ...] = (online, stored, parked, link_down, sealed, scheduled, not_consumed)
 
 
 def play(scene: Callable[[Trio], None]) -> dict[str, Any]:
