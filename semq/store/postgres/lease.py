@@ -1,4 +1,4 @@
-"""The right to write into a store (PROTOCOL.md section 10): one process at a time, by an epoch that takeovers raise.
+"""The right to write into a store (PROTOCOL.md section 10): one process at a time; each takeover increases the epoch.
 
 The writer checks its epoch, under a row lock, in every transaction that writes. The clock of the database only decides
 when another process may take over: a process that was suspended for an hour may write if its epoch is still the latest.
@@ -19,7 +19,8 @@ VALID_S = 15.0
 WRITER = "semq-writer"  # name of the sessions in which the owner changes its store
 CHAIN_READER = "semq-chain"  # name of the sessions in which the owner reads the ledger for a new chain
 
-# A process that has owned the store (``again``) may have state in memory that another owner has made obsolete.
+# A process that has owned the store (``again``) may have state in memory that another owner has made obsolete, so it
+# may take only a lease that names it.
 IS_FREE = """(split_part(l.owner, ' ', 3) = %(process)s OR (NOT %(again)s AND (l.until < clock_timestamp()
         OR (%(place)s <> %(nowhere)s AND split_part(l.owner, ' ', 4) = %(place)s))))"""
 # IS_FREE is checked twice: before the row is locked, so that a held lease causes no wait, and after it.
@@ -30,10 +31,10 @@ TAKE = f"""
     ON CONFLICT (single) DO UPDATE SET owner = excluded.owner, epoch = l.epoch + 1, until = excluded.until
     WHERE {IS_FREE}
     RETURNING epoch"""
-# A suspended or unreachable process keeps the locks of an open transaction. So if the lease is free, a session that has
-# a lock on it is ended when it has waited RENEW_S for its process; sessions that only read the lease have
-# AccessShareLock. A session of the owner that has only read so far is recognised by its name, and by locks on tables of
-# this schema.
+# A suspended or unreachable process keeps the locks of an open transaction. So if the lease is free, a session with a
+# lock on the lease is ended when it has waited RENEW_S for its process. Sessions that only read the lease
+# (AccessShareLock) are not ended. A session of the owner that has only read so far is recognised by its name, and by
+# locks on tables of this schema.
 END_SUSPENDED = f"""
     SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
     WHERE NOT EXISTS (SELECT FROM store_lease l WHERE NOT {IS_FREE})
@@ -71,13 +72,13 @@ async def take(connection: psycopg.AsyncConnection[Any], owner: Owner, *, former
 
     ``former_epoch``: the epoch under which this process last opened the store; None if it has not opened it yet. With
     an epoch, StoreFenced is raised instead of LeaseHeld if the lease names another process, even one that has ended:
-    that process has taken the store over since. If the epoch of the lease is lower than ``former_epoch``, the database
-    went back to an earlier state (StoreWentBack). A higher epoch alone does not show that another process took the
-    store over: this process may have done it itself, and lost the answer.
+    that process has taken the store over since. If the epoch of the lease is lower than ``former_epoch``, whoever it
+    names, the database went back to an earlier state (StoreWentBack). A higher epoch alone does not show that another
+    process took the store over: this process may have done it itself, and lost the answer.
 
-    Two processes need not wait until the lease has expired. One is the owner on a new connection; the other has the
-    lock of the recorded owner's place, which shows that this owner has ended. Both wait up to RENEW_S for the row lock,
-    because a commit may be under way.
+    A process need not wait until the lease has expired if it is the owner itself, on a new connection, or if it has the
+    lock of the recorded owner's place, which shows that this owner has ended. Even then it waits up to RENEW_S for the
+    row lock, because a commit may be under way.
     """
     facts = {
         "owner": str(owner), "process": owner.process, "place": owner.place, "nowhere": NOWHERE,
@@ -100,6 +101,8 @@ async def take(connection: psycopg.AsyncConnection[Any], owner: Owner, *, former
         if former_epoch is None:
             raise held
         raise (StoreWentBack if epoch < former_epoch else StoreFenced)(**held.facts)
+    if former_epoch is not None and row[0] <= former_epoch:
+        raise StoreWentBack(**held.facts)
     await connection.execute("SET LOCAL lock_timeout = 0")
     return Lease(str(owner), row[0])
 
@@ -119,7 +122,7 @@ def _refuse_other_node(last_owner: str, node: str) -> None:
 
 
 async def _held(connection: psycopg.AsyncConnection[Any]) -> tuple[LeaseHeld, int]:
-    """Return the error for the owner of the lease, and the epoch of the lease."""
+    """Return a LeaseHeld that names the owner of the lease, and the epoch of the lease."""
     seen = await (await connection.execute(HOLDER)).fetchone()
     owner, until_s, epoch = (seen[0], round(max(float(seen[1]), 0.0), 1), seen[2]) if seen else ("", 0.0, 0)
     return LeaseHeld(owner=owner, until_s=until_s), epoch

@@ -285,8 +285,9 @@ async def test_a_store_that_another_process_has_had_meanwhile_is_not_opened_agai
         assert column(database, "SELECT epoch FROM store_lease") == [2]
 
 
+@pytest.mark.parametrize("owner", ["1.10008 host ended here", ""], ids=["another", "this process"])
 async def test_a_database_that_went_back_to_a_former_owner_is_reported(
-    database: str, caplog: pytest.LogCaptureFixture
+    database: str, caplog: pytest.LogCaptureFixture, owner: str
 ) -> None:
     """It was restored, or the standby that became the primary lacks the takeover by this process."""
     async with open_notified_store(database, "ended", "here"):
@@ -295,11 +296,12 @@ async def test_a_database_that_went_back_to_a_former_owner_is_reported(
         line = LedgerLine(0, Side.HUB, Event.STORED, "1.10008.1.1.a.1")
         assert await first.do(Job(lambda unit: unit.ledger.append(line))) == [None]
         await cut_off(first)
-        run(database, "UPDATE store_lease SET epoch = 1, owner = '1.10008 host ended here'")
+        owner = owner or column(database, "SELECT owner FROM store_lease")[0]
+        run(database, f"UPDATE store_lease SET epoch = 1, owner = '{owner}'")
         run(database, "DELETE FROM semq_chain; DELETE FROM semq_ledger")
         with pytest.raises(StoreFenced, match="older than this process") as caught:
             await first.store.start()
-        assert caught.value.facts["owner"] == "1.10008 host ended here"
+        assert caught.value.facts["owner"] == owner
         assert first.store.counters.went_back == 1
         assert "the store lacks commits, its ledger ends with None: its lease is older" in caplog.text
         assert column(database, "SELECT epoch FROM store_lease") == [1]
