@@ -84,7 +84,10 @@ class Membership:
 
     # --- life
     async def open(self) -> None:
-        """Read the hub's identity. Raises ControlOfAnotherHub, SchemaTooOld, SchemaTooNew, StoreUnavailable."""
+        """Read the hub's identity from the control database; the first instance writes it.
+
+        Raises ControlOfAnotherHub, SchemaTooOld, SchemaTooNew, StoreUnavailable.
+        """
         if self._control_url is not None:
             await asyncio.to_thread(schema_version.check, self._control_url)
         hub = self._settings.node.id

@@ -1,8 +1,8 @@
 """The registry of the hub: its authority, issued certificates, enrolment tokens, revocations, stores of nodes.
 
 Certificates and tokens are rows in the control database, so that a token works only once. Revoked serial numbers in
-memory are read again every ten seconds, and after a NOTIFY. A login is checked at once against the stores of nodes in
-memory, and then by a job against the control database, which other instances change, too.
+memory are read again every ten seconds, and after a NOTIFY. At a login, the uuid of the node's store is compared at
+once with the one in memory, and later by a job with the control database, which other instances change, too.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ def prepare_authority(settings: Settings, clock: Clock) -> Authority | None:
 
 
 def sign_own(ring: KeyRing, authority: Authority, settings: Settings, clock: Clock) -> NodeCertificate:
-    """Issue a certificate for the hub; put it into slot next."""
+    """Issue a certificate for the hub and put it into the slot ``next``."""
     now = clock.wall()
     names = tuple(dict.fromkeys((*settings.tls.names, *LOCAL_NAMES)))
     issued = authority.issue(ring.next_key().public_key(), ring.node, now, settings.tls.certificate_days, names)
@@ -223,7 +223,7 @@ class Registry:
                 if is_refused or self._unwritten[key][0] is store:  # else a later login waits
                     del self._unwritten[key]
                 self.stores[store.node] = recorded
-                for refuse in reversed(refusals) if is_refused else ():  # each restores the statement before its own
+                for refuse in reversed(refusals) if is_refused else ():  # each restores what the node stated before it
                     refuse(SecondStore(node=store.node, known=recorded.store_uuid, now=store.store_uuid))
             while self._disputed:
                 node = self._disputed.pop()
@@ -244,7 +244,7 @@ class Registry:
 
 
 def renewals(certificate_days: float) -> RateAllowance:
-    """Return the allowance: RENEWALS_MAX renewals per hour, or per lifetime of a certificate if that is shorter."""
+    """Return the allowance of each node: RENEWALS_MAX renewals an hour, or a lifetime of a certificate if shorter."""
     return RateAllowance(RENEWALS_MAX, RENEWALS_MAX / min(3600.0, certificate_days * 86400.0))
 
 

@@ -22,7 +22,8 @@ class DatagramsSection(Section):
     advertised_port: Port | None = None
     """hub, direct links: port to which peers send datagrams, if a router changes it; default: port"""
     bytes_per_s: Annotated[int, Field(ge=10_000)] = 12_500_000
-    """largest rate of datagrams to one peer, lower after losses; documents beyond it travel over the connection"""
+    """largest rate of datagrams to one peer, lower after losses; documents beyond it use the connection, or are
+    dropped if it has no room"""
     answer_s: Seconds = 1.0
     """time after which a probe without an answer counts as lost"""
     keep_s: Seconds = 15.0

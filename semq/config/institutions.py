@@ -4,9 +4,10 @@
     [database] [amqp] [hub] …        shared sections, as in the file of one node
     [institutions."10008".hub]       keys of one institution; they replace keys of the shared sections
 
-Keys of the process (PROCESS_KEYS) can be set in the shared sections only. A variable such as SEMQ_HUB__PASSWORD
-applies to all institutions; SEMQ_INSTITUTIONS__10008__HUB__PASSWORD applies to one. Each institution has a database of
-its own, in the Postgres server of its own ``database.url``, of ``[database]``, or of the virtual server.
+Keys of the process (PROCESS_KEYS) can be set in the shared sections only; id, kind and data_dir of a node not at all. A
+variable such as SEMQ_HUB__PASSWORD applies to all institutions; SEMQ_INSTITUTIONS__10008__HUB__PASSWORD applies to one.
+Each institution has a database of its own, in the Postgres server of its own ``database.url``, of ``[database]``, or of
+the virtual server.
 """
 
 from collections.abc import Mapping
@@ -30,6 +31,8 @@ PROCESS_KEYS = {
     "amqp": ("host", "port", "tls", "allow_plain", "heartbeat_s", "handshake_s", "max_channels"),
     "log": (),
 }
+OF_PROCESS = "belongs to the process: set it in the shared section"
+OF_SERVER = "is set by the server: the id is the name of this table, the data are in server.data_dir"
 
 
 class ServerSection(Section):
@@ -38,11 +41,12 @@ class ServerSection(Section):
     id: NodeId
     """name of the virtual server, for operators"""
     data_dir: Path
-    """folder of the institutions' data, and of the embedded Postgres server unless database.url is set"""
+    """folder of the institutions' data, and of the embedded Postgres server unless database.url is set; relative to the
+    folder of this configuration file"""
     certificate: Path | None = None
-    """PEM file of the port's certificate and its chain: TLS for applications; relative to the file"""
+    """PEM file of the port's certificate and its chain: TLS for applications; relative to the folder of this file"""
     key: Path | None = None
-    """PEM file of the certificate's private key; relative to the file"""
+    """PEM file of the certificate's private key; relative to the folder of this file"""
     users: dict[str, SecretStr] = Field({})
     """administrators of the server, in virtual host "/": name = "password"; default: guest from this machine"""
     connections: Count = 64
@@ -104,8 +108,8 @@ def institution_tables(
         raise ConfigInvalid([ConfigFault(place, "", f"there is no such table{did_you_mean(institution, tables)}")])
     if not isinstance(own, dict):
         raise ConfigInvalid([ConfigFault(place, "", "must be a table")])
-    text = "belongs to the process: set it in the shared section"
-    faults = [ConfigFault(place, key, text) for key in _process_keys(own)]
+    texts = {key: OF_SERVER if key.startswith("node.") else OF_PROCESS for key in _process_keys(own)}
+    faults = [ConfigFault(place, key, text) for key, text in texts.items()]
     if faults:
         raise ConfigInvalid(faults)
     shared = {name: table for name, table in written.items() if name not in (SERVER, INSTITUTIONS)}
@@ -150,7 +154,7 @@ def database_url(url: str, institution: str) -> str:
 
 
 def _process_keys(own: Mapping[str, Any]) -> list[str]:
-    """Return the keys in an institution's table that only the process may have."""
+    """Return the keys that an institution's table must not have."""
     refused = [name for name in own if PROCESS_KEYS.get(name) == ()]
     for name, keys in PROCESS_KEYS.items():
         table = own.get(name)

@@ -1,6 +1,6 @@
-"""Texts from other modules that the console translates: statuses, events, causes, jobs, checks, verdicts.
+"""Texts that the console translates: statuses, events, causes, jobs and verdicts of other modules, and those below.
 
-Templates translate their own texts. ``texts`` lists all other texts; ``tests/console/test_words.py`` compares the
+Templates translate their own texts. ``texts`` lists all others; ``tests/console/test_words.py`` compares the
 translations with it.
 """
 
@@ -79,7 +79,7 @@ TABLES: tuple[Mapping[Any, str], ...] = (
 
 
 def texts() -> Iterator[str]:
-    """Yield all texts of nodes and tables that are translated."""
+    """Yield every text to translate: the values of TABLES, and the texts of checks, causes and verdicts."""
     for table in TABLES:
         yield from map(str, table.values())
     for name, step in CHECKS.values():

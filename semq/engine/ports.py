@@ -64,7 +64,7 @@ class Submission:
     row_id: int = 0  #: id in tb_0031_submit, if submitted through SQL or scheduled
     not_before: int = 0  #: earliest time of sending, in milliseconds since 1970 UTC
     scheduled_as: str = ""  #: the name of a scheduled document
-    name: LK0 | None = None  #: the name under which a document in pieces will wait; else None
+    name: LK0 | None = None  #: of a document in pieces: the LK0 under which it is stored after its pieces; else None
     members: Sequence["Submission"] = ()  #: filled in by the engine if the target is a group
     group: GroupPlace | None = None  #: filled in by the engine for a member
 
@@ -148,10 +148,10 @@ class OpenedPayload(NamedTuple):
 
 
 class PacketProof(msgspec.Struct, frozen=True):
-    """The data with which each receipt of a signed packet can be proved alone, later."""
+    """The data that prove a single record of a signed packet later, without the rest of the packet."""
 
     signature: str
-    leaves: bytes  #: the joined hashes of the statements, in the order of the records
+    leaves: bytes  #: the joined hashes of the records, in their order
     binds_place: bool = True  #: each record names the position of its message; False for older versions
 
 
@@ -195,8 +195,8 @@ class Secrecy(Protocol):
         """Return the payload in clear.
 
         Raises ProtocolViolation, Unavailable or SignerGone if the proof is wrong or cannot be checked: the copy is not
-        recorded. Raises another SemqError if the document cannot be read: the copy of a proved sender is recorded as
-        REJ."""
+        recorded. Raises another SemqError if the document cannot be read: the copy is recorded as REJ, after
+        ``check_origin``."""
 
     # --- outgoing documents, and packets in both directions; nothing is signed without a certificate of this node
 
@@ -224,7 +224,7 @@ class Secrecy(Protocol):
         """Return the id of this node's signing key; empty if it has none."""
 
     def is_outdated(self, envelope: Envelope) -> bool:
-        """Whether this node has sealed a document under an earlier key."""
+        """Whether the session key of a document of this node was signed with an earlier key of this node."""
 
     def verify_packet(self, packet: Packet) -> PacketProof | None:
         """Check the signature of a packet; return None if no signature was checked. Raises SemqError if a signature is
@@ -291,7 +291,8 @@ class NoEvents:
 
 
 class InClear:
-    """The secrecy of a node without a certificate: nothing is sealed or signed; sealed documents are refused."""
+    """The secrecy of a node without a certificate: nothing is sealed or signed; documents that must be sealed are
+    refused."""
 
     def takes_floor(self, source: Address) -> bool:
         return True
@@ -304,7 +305,7 @@ class InClear:
 
     def open(self, envelope: Envelope, body: Body) -> OpenedPayload:
         if envelope.is_sealed or envelope.attributes.encrypt:
-            raise KeyUnknown(f"The session key was wrapped for key {envelope.key_id}; this node has no certificate.")
+            raise KeyUnknown("This node has no certificate, so it cannot open sealed documents.", key=envelope.key_id)
         return OpenedPayload.in_clear(body)
 
     def seal_for(self, target: Address, attributes: Attributes) -> Seal | None:

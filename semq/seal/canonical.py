@@ -1,7 +1,8 @@
 """The encoding of all authenticated data: a label for the purpose, then the facts, in MessagePack.
 
-Different facts never give the same bytes: MessagePack encodes types and lengths, and the label separates the purposes.
-Equal facts give the same bytes: keys are sorted, and numbers have their shortest form.
+Facts are None, bool, int, float, str, bytes, and arrays or maps of these. Different facts never give the same bytes:
+MessagePack encodes types and lengths, and the label separates the purposes. Equal facts of one type give the same
+bytes: keys are sorted, and integers have their shortest form. Other values, such as Decimal, need ``tagged`` first.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The proxy causes the faults of its ``LinkFaults`` and methods, on which campaigns depend."""
+"""The proxy causes every fault that ``LinkFaults`` and its own methods describe; crash campaigns rely on this."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,6 +1,7 @@
-"""``python -P -m tests.prepared.server DESCRIPTOR``: the server; DESCRIPTOR is its listening socket.
+"""The server: it imports the modules of a node once, and forks a node for each request.
 
-The server ends when its standard input is closed.
+``python -P -m tests.prepared.server DESCRIPTOR``: DESCRIPTOR is its listening socket. The server ends when its standard
+input is closed.
 """
 
 import os
@@ -37,9 +38,9 @@ def receive_number(connection: socket.socket) -> int:
 
 
 def serve(listening: socket.socket) -> tuple[Request, list[int]]:
-    """Start a keeper for each connection.
+    """Fork a keeper for each connection, which forks the node and reports its end (``keep``).
 
-    Returns only in a node: its request, and the descriptors of its output and error.
+    Returns only in the process that becomes the node: its request, and the descriptors of its output and error.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no keeper becomes a zombie
     while sys.stdin not in select([listening, sys.stdin], [], [])[0]:
@@ -55,7 +56,7 @@ def serve(listening: socket.socket) -> tuple[Request, list[int]]:
 
 
 def become_node(connection: socket.socket) -> tuple[Request, list[int]]:
-    """Receive a request and fork the node. Returns only in the node: what ``serve`` returns."""
+    """Receive a request and fork the node. Returns only in the forked node: what ``serve`` returns."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     size, descriptors, _, _ = socket.recv_fds(connection, NUMBER.size, 2)
     request: Request = pickle.loads(connection.recv(NUMBER.unpack(size)[0], socket.MSG_WAITALL))

@@ -217,7 +217,7 @@ async def test_a_store_that_another_owner_has_when_the_database_is_back_ends_the
 async def test_a_start_says_that_another_process_has_taken_the_store_meanwhile(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process that was suspended during its start loses its store, and with it the rest of the start fails."""
+    """A process that is suspended during its start may lose its store; the start raises this, not a later error."""
     settings = inprocess.settings("hub", HUB_CONFIG)
     hub = HubNode(settings, SystemClock())
     inprocess.stack.push_async_callback(hub.stop)

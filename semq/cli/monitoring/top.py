@@ -67,7 +67,8 @@ async def _snapshot(session: Session, at: float) -> Snapshot:
 def _rates(now: Snapshot, before: Snapshot | None) -> dict[str, float]:
     """Return the change of each total per second; empty for the first snapshot.
 
-    If the node was restarted in between, its totals began at 0.
+    If the node was restarted in between, its totals began at 0. If only its store was opened again, the first rates may
+    be too low, but not negative.
     """
     if before is None or now.at <= before.at:
         return {}
@@ -95,7 +96,7 @@ def _lines(now: Snapshot, before: Snapshot | None) -> Iterator[str]:
             yield f"  {row['verdict'].upper()} {row['check']}: {row['detail']}"
     rates = _rates(now, before)
     yield ""
-    yield f"{'per second':<34}{'now':>10}{'since start':>16}"
+    yield f"{'figure':<34}{'per second':>10}{'total':>16}"
     rows = (*((name, COUNTERS[name]) for name in TRAFFIC), *((f"amqp {name}", words) for name, words in BROKER_FIGURES))
     for name, words in rows:
         total = now.totals.get(name, 0)
