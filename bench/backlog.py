@@ -19,7 +19,7 @@ IDLE_S = 20.0  # default of --idle
 
 
 async def measure(bench: phases.Bench, documents: int, idle_s: float = IDLE_S) -> dict[str, Any]:
-    """Measure the rate of storing, the time of a restart of A with these rows, and processor time and memory at rest.
+    """Measure the rate of storing, the time of A's last restart while all wait, and processor time and memory at rest.
 
     The hub stores at most one window of documents of a stream. A is therefore restarted after each window: a new
     incarnation has new streams.

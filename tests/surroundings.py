@@ -113,7 +113,8 @@ class Measuring:
     """
 
     def __init__(self, sources: Iterable[str | bool]) -> None:
-        """``sources``: packages to measure. If one is not in COVERED_BY_OWN_TESTS, all tests are measured."""
+        """``sources``: packages to measure. If there are none, or one is not in
+        COVERED_BY_OWN_TESTS, all tests are measured."""
         folders = [COVERED_BY_OWN_TESTS.get(str(source)) for source in sources]
         self._folders = tuple(folder for folder in folders if folder is not None)
         self._is_limited = bool(folders) and None not in folders

@@ -29,7 +29,7 @@ class Sent:
 
     #: locator of the document; if it is scheduled, in pieces or for a group: locator of the submission
     lk0: str
-    digest: str  #: SHA-256 of the body at the node, hexadecimal
+    digest: str  #: SHA-256 of the body, computed by the node, hexadecimal
     repeated: bool = False  #: the token was known, so no second document was accepted
     token: str = ""
     not_before: int = 0  #: time of the release, in milliseconds since 1970 UTC; 0: not scheduled
@@ -142,7 +142,7 @@ class Document:
 
     @property
     def is_gone(self) -> bool:
-        """Whether this delivery cannot be settled: its connection has ended, or it comes from ``semq.app.sql``."""
+        """Whether this delivery cannot be settled: its channel is closed, or it comes from ``semq.app.sql``."""
         return self._channel is None or not self._channel.is_open
 
     async def ack(self) -> None:
@@ -168,7 +168,8 @@ DESCRIBED = tuple(each.name for each in fields(Document) if each.name != "body" 
 
 
 def _for_json(value: Any) -> Any:
-    """Return a value for JSON: bytes as hexadecimal text; decimals, NaN and infinity as texts."""
+    """Return a value for JSON: bytes as hexadecimal text; AMQP timestamps as numbers; AppKeys, times, decimals, NaN and
+    infinity as texts."""
     match value:
         case AppKey():
             return str(value)

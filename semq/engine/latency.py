@@ -29,7 +29,7 @@ class Stage(StrEnum):
 class Histogram:
     """Observations of one stage."""
 
-    #: Number of documents for each bound of BOUNDS_S; the last number counts those above all bounds.
+    #: Number of documents in each interval that ends at a bound of BOUNDS_S, not cumulative; the last: above all.
     counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))
     sum_s: float = 0.0
 

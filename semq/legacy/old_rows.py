@@ -37,7 +37,7 @@ class Reason(StrEnum):
     SAME_ID = "another row has its record number"
     BAD_STATUS = "its status is not in the mapping"
     BAD_TARGET = "its target is not an address"
-    BAD_SOURCE = "its source is not an institution"
+    BAD_SOURCE = "its source is not an institution, or its SEMQ numbers are not valid"
     OTHER_SOURCE = "another institution has sent it: import the row at the node of that institution"
     BAD_ATTRIBUTE = "one of its attributes has a value that is not allowed"
     BAD_APP_KEY = "its AppKey is not allowed"
@@ -81,7 +81,7 @@ class OldRow:
         return f"import:{self.kind}:{self.lk0 or self.object_id}"
 
     def digest(self, payload: bytes) -> str:
-        """Return the digest of addresses, AppKey and payload, which differs between two documents with one token.
+        """Return the digest of addresses, AppKey and payload. It tells apart two documents with the same token.
 
         Tokens contain a record number, and to-do rows of two older databases may have the same number.
         """
@@ -93,7 +93,7 @@ class OldRow:
 def read_row(table: OldTable, values: Mapping[str, Any], own: Address) -> OldRow:
     """Return the row with its task. Raises OldRowRefused.
 
-    ``values`` are keyed by meaning. ``own`` is the institution of the node.
+    The keys of ``values`` are the names of the mapping, not those of columns. ``own`` is the institution of the node.
     """
     row = {name: _text(value) for name, value in values.items()}
     object_id = _whole_number(row.get("object_id", ""), Reason.BAD_ID)
@@ -211,7 +211,7 @@ def _whole_number(text: str, reason: Reason) -> int:
 
 
 def _text(value: Any) -> str:
-    """Return a value as text; NULL becomes an empty text."""
+    """Return a value as text without surrounding white space; NULL becomes an empty text, a boolean 0 or 1."""
     if value is None:
         return ""
     if isinstance(value, bool):

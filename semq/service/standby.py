@@ -40,7 +40,7 @@ class Claim:
     async def open(self, store: PostgresStore) -> Recovered:
         """Open the store for the first time, as soon as no other process owns it.
 
-        Raises the errors of ``PostgresStore.start``, except LeaseHeld.
+        Raises the errors of ``PostgresStore.start``, except LeaseHeld, and Unavailable while it waits for the owner.
         """
         owner_before = ""
         while True:

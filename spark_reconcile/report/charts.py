@@ -74,7 +74,8 @@ def bars(rows: Rows, title: str) -> Markup:
 
 
 def columns(rows: Rows, label: str, value: str, title: str) -> Markup:
-    """Return a vertical bar for each row, horizontal on narrow screens. ``label``, ``value``: fields of a bar."""
+    """Return a vertical bar for each row, horizontal on narrow screens. ``label``, ``value``: fields of
+    a row with the text and the height of its bar."""
     wide = {
         "data": {"values": list(rows)},
         "width": _WIDTH,
@@ -139,7 +140,7 @@ def _named(field: str, **axis: Any) -> Spec:
 
 
 def _counted(rows: Rows, field: str) -> Spec:
-    """Return an axis of whole numbers, with at most as many ticks as the largest number, so that none is a fraction."""
+    """Return an axis of whole numbers, with no more ticks than the largest number, so that no tick is a fraction."""
     most = max((row[field] for row in rows), default=0)
     axis = {"format": ",d", "tickCount": min(max(most, 1), _TICKS_MAX)}
     return {"field": field, "type": "quantitative", "title": None, "axis": axis}

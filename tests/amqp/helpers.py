@@ -153,7 +153,7 @@ ARGUMENTS: dict[str, st.SearchStrategy[Any]] = {
 def methods_of(
     kind: type[Method], narrower: dict[str, st.SearchStrategy[Any]] | None = None
 ) -> st.SearchStrategy[Method]:
-    """Return a strategy for the methods of one class; ``narrower`` replaces strategies of ``ARGUMENTS``."""
+    """Return a strategy for instances of one method; ``narrower`` replaces strategies of ``ARGUMENTS``."""
     strategies = ARGUMENTS | (narrower or {})
     return st.builds(kind, *(strategies[argument.kind] for argument in kind.row.arguments if argument.name))
 

@@ -95,7 +95,7 @@ class JumpingClock(ShiftedClock):
 
 
 def partition_count(url: str, first: date) -> int:
-    """Return the number of partitions of the ledger, from this date on."""
+    """Return how many of the four days from ``first`` on have a partition of the ledger."""
     with psycopg.connect(url) as connection:
         found = connection.execute(
             "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'semq_ledger'::regclass"

@@ -84,7 +84,7 @@ class ServerConnection(AmqpConnection):
     def accept_secret(self) -> None:
         """Accept the new secret of the oldest ``SecretOffered`` that has not been answered."""
         if not self._unanswered_secrets or not self.is_open:
-            raise LocalMisuse("no update-secret is waiting for an answer")
+            raise LocalMisuse("no update-secret is waiting for an answer, or the connection is not open")
         self._unanswered_secrets -= 1
         self._put_method(self._channel_zero, ConnectionUpdateSecretOk())
 

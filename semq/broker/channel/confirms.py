@@ -1,4 +1,4 @@
-"""Publisher confirms of one channel: their numbers, and their outcomes, which arrive in any order. Pure.
+"""Publisher confirms of one channel: their numbers, and their outcomes, which arrive in any order. No I/O.
 
 Rule (RabbitMQ): numbers start at 1 with confirm.select. Each number is acknowledged or refused exactly once. A frame
 with ``multiple`` covers every number up to its own that no earlier frame covers.

@@ -97,8 +97,8 @@ def message_of(event: Published) -> Message:
 
 
 def deliver(channel: BrokerChannel, exchange: Exchange, event: Published, message: Message) -> PublishResult:
-    """Put a message into its queues, or send it as a direct reply; return it to the publisher if it is mandatory and
-    reaches neither.
+    """Put a message into its queues, or send it as a direct reply; return it to the publisher if it is mandatory,
+    reaches neither and was not refused.
     """
     outcome = channel.session.vhost.publish(exchange, message)
     if event.mandatory and not (outcome.queues or outcome.is_refused):
@@ -191,7 +191,7 @@ def commit(channel: BrokerChannel, pending: Commit) -> None:
 
 def _offer(exchange: ServiceExchange, event: Published, settle: Settlement | CommitSettlement) -> None:
     session = settle._channel.session  # noqa: SLF001 - both classes are in this module
-    # ``check_publish`` refuses a message larger than ``body_max``, unless the service ``drains``.
+    # Only a service that ``drains`` gets a message larger than ``body_max`` (``check_publish``): without its body.
     body = event.body if event.header.body_size <= exchange.body_max else b""
     arrived: object = event.body  # declared as bytes; ``arrival`` puts an ArrivingDocument here
     document = arrived if isinstance(arrived, ArrivingDocument) else None

@@ -26,10 +26,10 @@ class Speaker(Enum):
 
 
 class MessageSender(Enum):
-    """Whose message a record may name; the value completes the text of a violation."""
+    """Whose message a record may name; the values of OURS and THEIRS complete the text of a violation."""
 
-    OURS = "one of this node"
-    THEIRS = "one of the speaker"
+    OURS = "that this node did not send"
+    THEIRS = "that the source of the record did not send"
     ANY = "any: checked where the row is known"
 
 
@@ -134,7 +134,7 @@ def _fault(kind: RecordKind | None, speaker: Speaker, prefixes: tuple[str, str],
     if kind.about is MessageSender.ANY:
         return ""
     if not record.ident.startswith(prefixes[kind.about is MessageSender.THEIRS]):
-        return f"{kind.name[0].upper()}{kind.name[1:]} names a message that is not {kind.about.value}."
+        return f"{kind.name[0].upper()}{kind.name[1:]} names a message {kind.about.value}."
     return ""
 
 

@@ -6,7 +6,7 @@
 | `pages`       | pages of messages by any filter                                          |
 | `names`       | the messages that a name may denote                                      |
 | `groups`      | documents to a group, with the outcome of each member                    |
-| `submissions` | submissions not accepted: refused, waiting, scheduled, in pieces         |
+| `submissions` | submissions without a message: refused, waiting, scheduled, in pieces    |
 | `pieces`      | documents in pieces                                                      |
 | `failed`      | failed documents                                                         |
 | `census`      | all rows of the queues, grouped by the columns that decide what is stuck |

@@ -24,7 +24,7 @@ class LoginServices(Protocol):
 
 
 def node_admins(settings: Settings) -> list[str]:
-    """Return the users who may administer the node, without the default user guest."""
+    """Return the configured users who may administer the node; the default user guest is not configured."""
     return [name for name, user in settings.amqp.users.items() if user.is_admin]
 
 

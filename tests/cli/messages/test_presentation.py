@@ -45,7 +45,7 @@ def test_the_name_of_a_message_is_its_short_name() -> None:
 
 
 def test_a_trace_names_the_other_messages_with_the_key(capsys: pytest.CaptureFixture[str]) -> None:
-    """They may be as old: the messages to the members of a group have one key."""
+    """The others need not be older or newer: all messages to the members of a group have the same key."""
     print_trace(Output(as_json=False), {"events": [], "others": [LK0, "sql-7"]})
     assert capsys.readouterr().err == "other messages with this key: 1-1-4KN6M, sql-7\n"
 

@@ -1,6 +1,6 @@
 """Statements and documents without a proof are accepted only if the operator of the receiver allows them.
 
-Refused documents occupy no position in a ledger.
+Refused documents occupy no position at the receiver.
 """
 
 from collections.abc import Callable
@@ -237,7 +237,7 @@ REFUSABLE: dict[str, Callable[[Data], Data]] = {
 def test_an_unproved_copy_that_would_be_refused_takes_no_position(
     world: SealedWorld, fault: str, keeps_signature: bool
 ) -> None:
-    """The hub sends copies at the position of a genuine document and later ones."""
+    """The hub sends altered copies at the position of a genuine document and at the positions after it."""
     seen: list[Data] = []
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame | None:

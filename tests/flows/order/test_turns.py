@@ -61,7 +61,7 @@ def take(trio: Trio, count: int) -> list[bytes]:
 
 
 def take_by_acks(trio: Trio) -> list[bytes]:
-    """Like ``take``, but only acknowledgements cause the next search."""
+    """Like ``take``, but ``feed`` is called once at the start, and then with each acknowledgement only."""
     trio.b.app.places = 1
     taken: list[bytes] = []
     trio.b.engine.handover.feed("")
@@ -138,7 +138,7 @@ def test_one_read_for_the_inbox_ends_with_the_document_that_reaches_the_limit_of
 def test_an_order_key_without_a_deliverable_document_leaves_its_place_to_others(
     ordered: int, others: int, blocked: int
 ) -> None:
-    """The consumer has one place, and only its acknowledgements cause a search."""
+    """The consumer has one place; searches begin with its acknowledgements only."""
     trio = without_consumer()
     chain = [document_of(QUIET, n, order_key="k", prev=Pos(5, n - 1) if n else None) for n in range(ordered)]
     waiting = [document_of(QUIET, 50 + n, order_key=f"b{n}", prev=Pos(5, 900 + n)) for n in range(blocked)]
@@ -148,7 +148,7 @@ def test_an_order_key_without_a_deliverable_document_leaves_its_place_to_others(
 
 
 def test_a_document_that_ends_during_a_search_lets_no_lower_priority_overtake() -> None:
-    """The first document is acknowledged in the unit in which the search finds it."""
+    """The acknowledgement of the first document and the next search are in one unit, so the search still finds it."""
     trio = without_consumer()
     for body, priority, key in ((b"first", 6, "k"), (b"second", 6, ""), (b"third", 5, "")):
         send(trio.a, body, priority=priority, order_key=key)

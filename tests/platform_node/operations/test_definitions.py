@@ -1,4 +1,4 @@
-"""Agreements on a running network: applied at submission, and at the hub."""
+"""Definitions on a running network: how they come into force, and their agreements at submission and at the hub."""
 
 from functools import partial
 from typing import Any
@@ -65,7 +65,7 @@ async def test_agreements_are_checked_at_submission(inprocess: InProcess) -> Non
     assert await code(document("order", to="99999")) == "SEMQ-1201"
     assert await code(document("order", to="77001")) == "SEMQ-1201"  # a new institution without an agreement
     assert [await code(document("order")) for _ in range(3)][-1] == "SEMQ-1213"
-    assert await code(document("slow")) == "SEMQ-1204"  # one waits already
+    assert await code(document("slow")) == "SEMQ-1204"  # other documents of this pair wait already
     refusal = await code(document("secret"))
     assert refusal not in ("None", "SEMQ-1211")  # the partner has no certificate for a seal
 

@@ -1,4 +1,4 @@
-"""Mentions: ledgers that the lines of a date name, and that were not delivered."""
+"""Mentions: ledgers that were not delivered, but are named in the lines of a date."""
 
 from datetime import timedelta
 
