@@ -247,9 +247,9 @@ async def test_documents_that_no_client_could_take_are_not_counted_as_delivered(
     await until(lambda: len(node.engine.handover.out) == 3)
     assert len(queue._undelivered) == 2
     assert queue.free() == 0
-    monkeypatch.undo()
     link.link.abort()
     await until(lambda: not node.engine.handover.out)
+    monkeypatch.undo()
     channel = await (await inprocess.client(node)).open_channel()
     answers = [await poll(channel) for _ in range(3)]
     assert [(bytes(message.body), message.redelivered) for message in answers if message] == [
