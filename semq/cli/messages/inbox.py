@@ -31,7 +31,9 @@ async def receive(
     user: Annotated[str, typer.Option(help="User whose inbox is read; default: the institution itself.")] = "",
     count: Annotated[int, typer.Option(min=0, help="Documents to receive; 0: no limit.")] = 1,
     into: Annotated[Path | None, typer.Option(metavar="DIR", help="Write each body to a file in this folder.")] = None,
-    ack: Annotated[bool, typer.Option("--ack/--no-ack", help="--no-ack: leave the documents at the node.")] = True,
+    ack: Annotated[
+        bool, typer.Option("--ack/--no-ack", help="--no-ack: leave the documents. After 20 deliveries they are parked.")
+    ] = True,
 ) -> None:
     """Receive --count documents, or fewer if none arrives for --timeout seconds (exit status 1). A document is
     acknowledged after it is printed or written.

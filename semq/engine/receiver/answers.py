@@ -133,7 +133,7 @@ class ChangedRows:
 
     def _change(self, unit: Unit, bref: int) -> Pending | None:
         """Change a row by the grid and return it; None if it is gone, or if its state does not permit the answer."""
-        row, event = unit.pending.get(bref), self._answer.event
+        row, event, detail = unit.pending.get(bref), self._answer.event, self._detail
         if row is None:
             self._core.count("answer_late")
             return None
@@ -142,10 +142,10 @@ class ChangedRows:
         if not self._answer.has_left:
             take_back(unit, row)
         elif event is HandlingEvent.back and row.deliveries >= self._core.settings.deliveries_max:
-            event = HandlingEvent.fail
+            event, detail = HandlingEvent.fail, f"delivered {row.deliveries} times without an acknowledgement"
         if event is HandlingEvent.requeue and row.status is not Arrival.RECV:
             return None  # refused on arrival: without a payload
-        apply_event(unit, row, event, self._after, self._detail)
+        apply_event(unit, row, event, self._after, detail)
         if row.target.user != PIECES_USER:
             delete_if_done(self._core, unit, row)
         return row
