@@ -126,6 +126,7 @@ class Collector:
             raise BadExtract("The spool of this node is full.", node=node, bytes_max=self.bytes_max).with_remedy(
                 f"Remove incomplete extracts of this node below {SPOOL}, then have it send its extract again."
             )
+        _move_files(spool / piece.parcel, folder)  # earlier versions stored the pieces of a parcel there
         file.write(piece.content)
         files = folder.files()
         if len(files) < piece.count:
@@ -154,6 +155,14 @@ class Collector:
 def _joined(spool: Place) -> list[str]:
     file = spool / JOINED
     return file.read(_JOINED_MAX * 1024).decode("ascii", "replace").splitlines() if file.exists() else []
+
+
+def _move_files(old: Place, new: Place) -> None:
+    if old.exists():
+        new.make()
+        for file in old.files():
+            file.move(new / file.name)
+        old.remove()
 
 
 def _bytes_in(spool: Place) -> int:

@@ -113,6 +113,14 @@ def test_a_delivery_that_goes_on_with_pieces_of_another_size_is_complete(folder:
     assert [manifest is not None for manifest in manifests] == [False] * (len(second) - 1) + [True]
 
 
+def test_pieces_that_an_earlier_version_has_stored_are_used(folder: Place, collector: Collector) -> None:
+    *pieces, last = cut(folder, 500)
+    for piece in pieces:
+        (collector.root / SPOOL / "source=1.a" / piece.parcel / f"{piece.number:05d}").write(piece.content)
+    assert collector.accept(document(last.encode())) is not None
+    assert (collector.root / SPOOL / "source=1.a").folders() == []
+
+
 def test_the_number_of_pieces_determines_their_bytes(folder: Place) -> None:
     size = len(b"".join(piece.content for piece in cut(folder)))
     by_count: dict[int, list[Piece]] = {}
