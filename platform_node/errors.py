@@ -7,13 +7,11 @@ from semq.errors import BadInput, Misconfigured, Unavailable
 
 
 class SecondStore(BadInput):
-    """The node logs in with another store than before."""
+    """The node has another store than before."""
 
     code = "SEMQ-1250"
-    remedy = (
-        "Perhaps two nodes run with the same identity: stop one. If the store was created again on purpose: "
-        "`semq hub nodes rebind NODE`."
-    )
+    # Short, because the node gets text, facts and remedy in the 255 bytes of a reply text.
+    remedy = "If two nodes run, stop one. New database: `semq hub nodes rebind NODE`."
 
 
 class NoSuchCertificate(BadInput):

@@ -45,7 +45,8 @@ class SourcesMissing(Unavailable):
 
     code = "SEMQ-6003"
     remedy = (
-        "Have the node deliver its extract (`semq reconcile extract`), or run with --allow-partial and without "
+        "Have the node deliver its extract (`semq reconcile extract`) into the folder `extracts`: `semq reconcile "
+        "collect` brings extracts there, --extracts names another folder. Or run with --allow-partial and without "
         "--require-all."
     )
     exit_code: ClassVar[int] = 4

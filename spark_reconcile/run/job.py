@@ -104,23 +104,24 @@ def run(
     """
     reports = Place.at(settings.reports)
     with (reports / date_folder(request.day)).lock():
+        began = clock.wall()
         with progress.step("read the manifests"):
             evidence = collect_evidence(
                 settings, request.day, allow_partial=request.allow_partial, verify=request.verify,
-                is_over=clock.wall().timestamp() * 1000 >= settings.calendar.window(request.day).end,
+                is_over=began.timestamp() * 1000 >= settings.calendar.window(request.day).end,
             )  # fmt: skip
         if not request.allow_partial:
             refuse_without_required(evidence, settings)
         if request.require_all:
             with progress.step("look for absent ledgers"):
-                refuse_without_named(evidence)
+                refuse_without_named(evidence, settings)
         with progress.step("start Spark"):
             rows = evidence.rows + evidence.carried_messages
             spark = spark or session.start(master=request.master, memory=request.memory, rows=rows)
             session.fit_to(spark, rows)
             progress.session = spark
         runs.remove_staging(reports, request.day, STAGING)
-        new_run = runs.begin(reports, request.day, clock, evidence.fingerprint)
+        new_run = runs.begin(reports, request.day, clock, evidence.fingerprint, began)
         try:
             with session.semq_errors():
                 return _publish(spark, settings, request, evidence, new_run, reports, clock, progress)

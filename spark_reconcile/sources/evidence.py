@@ -240,14 +240,19 @@ def refuse_without_required(evidence: Evidence, settings: ReconcileSettings) -> 
     if any(source.source == THE_HUB and source.state == "MISSING" for source in evidence.sources):
         absent.add(THE_HUB)
     if absent:
-        raise SourcesMissing(sources=sorted(absent), business_date=evidence.day.isoformat())
+        raise _sources_missing(sorted(absent), evidence, settings)
 
 
-def refuse_without_named(evidence: Evidence) -> None:
+def refuse_without_named(evidence: Evidence, settings: ReconcileSettings) -> None:
     """Raise SourcesMissing if a source is missing, also one that is only named in lines of the date."""
     absent = mentions.absent_sources(evidence.sources, evidence.day)
     if absent:
-        raise SourcesMissing(sources=absent[:50], business_date=evidence.day.isoformat())
+        raise _sources_missing(absent[:50], evidence, settings)
+
+
+def _sources_missing(sources: Sequence[str], evidence: Evidence, settings: ReconcileSettings) -> SourcesMissing:
+    folder = str(Place.at(settings.extracts))
+    return SourcesMissing(sources=sources, business_date=evidence.day.isoformat(), extracts=folder)
 
 
 def carried_run(settings: ReconcileSettings, day: date) -> Run | None:

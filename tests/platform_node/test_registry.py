@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from platform_node.errors import SecondStore, TooManyRenewals
 from platform_node.registry import RENEWALS_MAX, Registry, renewals
+from semq.amqp.errors import NotAllowed
 from semq.clock import SystemClock
 from semq.errors import SemqError
 from semq.pki.authority import new_request
@@ -71,6 +73,11 @@ async def test_a_node_that_was_rebound_at_another_instance_may_log_in(inprocess:
         other.note_store("1.10008", "newest", 1, must_not_refuse)
     await other.write_stores()
     other.note_store("1.10008", "newest", 1, must_not_refuse)
+
+
+def test_the_node_gets_the_whole_remedy_after_a_login_with_another_store() -> None:
+    error = SecondStore(node="1.10008", known=str(uuid4()), now=str(uuid4()))
+    assert NotAllowed(error.advice()).reply_text.endswith(SecondStore.remedy)
 
 
 async def test_a_login_is_refused_if_another_instance_knows_another_store(inprocess: InProcess) -> None:

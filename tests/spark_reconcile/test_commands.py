@@ -104,6 +104,8 @@ def test_without_json_errors_are_plain_text_only(office: Office, capsys: Output)
     output = capsys.readouterr()
     assert output.out == ""
     assert "SEMQ-6003" in output.err
+    assert f"extracts='{Path(office.settings.extracts).absolute()}'" in output.err
+    assert "`semq reconcile collect` brings extracts there" in output.err
 
 
 def test_status_marks_the_current_run_of_a_date(office: Office, capsys: Output) -> None:

@@ -100,7 +100,10 @@ def _finding_without_answer(error: SemqError, settings: Settings) -> Finding:
         advice = error.remedy if has_fault_of_tls else start_command(settings)
         return Finding("node", FAILING, f"does not serve: {error.facts.get('cause', error)}", advice)
     if isinstance(error, LoginRefused):
-        advice = "Another node, or a node with another configuration, uses this port."
+        advice = (
+            "If the users in the file were changed, the node has the former ones until a restart or a reload (`kill "
+            "-HUP PID`). Else another node, or a node with another configuration, uses this port."
+        )
         return Finding("node", FAILING, str(error), advice)
     return failing("node", error)
 

@@ -16,6 +16,7 @@ from semq.errors import BadInput, SemqError
 from semq.foreign_text import shortened
 from semq.trace_context import trace_context
 from semq.transport.spool import SpooledBody
+from semq.umx_t.headers import USER_HEADERS_DEPTH
 from semq.web.api import attributes
 from semq.web.api.endpoint import Call, json_response
 from semq.web.api.node_operations import PATIENCE_S, received_object
@@ -28,6 +29,8 @@ from semq.web.transport.spooling import kept_body
 FORM = "application/vnd.semq.document+json"  # attributes and body as one JSON object
 FORM_BODY_MAX = 16 << 20  # bytes; the form is complete in memory
 SUBMIT_S = 60.0
+# The table of all headers is a level of its own.
+NOT_CARRIED = f"A header or attribute cannot be carried over AMQP (headers: at most {USER_HEADERS_DEPTH - 1} levels)."
 ACT = "document.submit"  # name of a submission in the audit log
 
 
@@ -71,12 +74,10 @@ async def _send(client: Client, target: str, body: bytes | SpooledBody, argument
     try:
         return await client.send(target, body, timeout_s=SUBMIT_S, **arguments)
     except (TypeError, ValueError, OverflowError) as error:  # AMQP has no type for the value of a header
-        raise BadRequest("A header or attribute cannot be carried over AMQP.", fault=str(error)) from error
+        raise BadRequest(NOT_CARRIED, fault=str(error)) from error
     except RefusedByNode as error:
         if isinstance(error.__cause__, LocalMisuse | SyntaxFault):  # nothing was sent
-            raise BadRequest(
-                "A header or attribute cannot be carried over AMQP.", fault=shortened(error.text, 200)
-            ) from error
+            raise BadRequest(NOT_CARRIED, fault=shortened(error.text, 200)) from error
         raise
 
 

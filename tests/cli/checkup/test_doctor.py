@@ -135,6 +135,18 @@ def test_another_node_on_the_port_is_named(network: Network, tmp_path: Path) -> 
     assert "1.10008 answers at this port, not 1.10009" in result.out
 
 
+def test_a_changed_password_that_the_running_node_does_not_know_is_named_first(
+    network: Network, tmp_path: Path
+) -> None:
+    file = tmp_path / "changed.toml"
+    file.write_text(network.sender.place.config.read_text().replace('"secret"', '"guessed"'))
+    result = semq("doctor", "--config", str(file))
+    assert result.status == 1
+    assert "SEMQ-1302" in result.out
+    assert "If the users in the file were changed" in result.out
+    assert "guessed" not in result.out
+
+
 def test_a_password_that_the_hub_does_not_know_fails(network: Network, tmp_path: Path) -> None:
     file = tmp_path / "other.toml"
     file.write_text(network.sender.place.config.read_text().replace('password = "of 10008"', 'password = "guessed"'))

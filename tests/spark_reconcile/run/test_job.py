@@ -4,7 +4,7 @@ import csv
 import io
 import json
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -242,6 +242,7 @@ def test_with_require_all_an_absent_ledger_is_named_before_spark_starts(office: 
                 office.settings, RunRequest(DAY, require_all=True), office.clock, Progress(SystemClock(), io.StringIO())
             )
     assert caught.value.facts["sources"] == ["1.gone"]
+    assert caught.value.facts["extracts"] == str(Place.at(office.settings.extracts))
     assert [path for path in (office.root / "reports").rglob("*") if path.is_file() and path.name != ".lock"] == []
 
 
@@ -358,6 +359,26 @@ def test_a_date_has_one_run_at_a_time(office: Office) -> None:
     with (Place.at(office.settings.reports) / date_folder(DAY)).lock():
         with pytest.raises(BeingRun):
             run(office.settings, RunRequest(DAY), office.clock, Progress(SystemClock(), io.StringIO()))
+
+
+def test_a_run_whose_date_ends_before_spark_has_started_is_not_final(
+    office: Office, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office.write(OfficeMessage(1), FORWARD_COURSE)
+    end = office.settings.calendar.window(DAY).end
+    office.clock.now = datetime.fromtimestamp(end / 1000 - 1, UTC)
+    office.extract()
+    fit_to = session.fit_to
+
+    def fit_later(*arguments: Any) -> None:
+        office.clock.now += timedelta(seconds=10)
+        fit_to(*arguments)
+
+    monkeypatch.setattr(session, "fit_to", fit_later)
+    reconcile(office.settings, spark, office.clock)
+    reports = Place.at(office.settings.reports)
+    assert runs.current(reports, DAY) is not None
+    assert runs.final(reports, DAY, office.settings.calendar) is None
 
 
 def test_midnight_of_the_test_zone_is_as_assumed() -> None:

@@ -145,6 +145,14 @@ async def test_a_header_that_amqp_cannot_carry_is_refused(site: Site, header: ob
     document = {"target": "56001", "body_base64": "", "headers": {"n": header}}
     refused = await program.post("/documents", json=document, headers={"Content-Type": DOCUMENT_JSON})
     assert (refused.status_code, refused.json()["code"]) == (400, "SEMQ-1404")
+    assert "(headers: at most 63 levels)" in refused.text
+
+
+async def test_a_header_of_63_levels_is_accepted(site: Site) -> None:
+    program = await site.program("submit")
+    document = {"target": "56001", "body_base64": "", "headers": {"n": json.loads("[" * 63 + "]" * 63)}}
+    sent = await program.post("/documents", json=document, headers={"Content-Type": DOCUMENT_JSON})
+    assert sent.status_code == 201
 
 
 @pytest.mark.parametrize("moment", ["tomorrow", "-1", str(2**63)])
