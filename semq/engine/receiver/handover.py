@@ -299,10 +299,14 @@ class Handover:
         waiting = Waiting(user, lowest.source, lowest.priority, lowest.bref - 1, 1)
         first = FirstInOrder(str(key[0]), key[1])
         needs = predecessor_needs(lowest)
-        needs.queries = {waiting, first}
+        # ``waiting`` loads the body. Without a free place, the search can only end the row or find what it waits for.
+        with_body = self._inbox.free(user) > 0
+        needs.queries = {waiting, first} if with_body else {first}
         unit = yield needs
-        lowest_now, waiting_now = next(unit.pending_found(first), None), next(unit.pending_found(waiting), None)
-        result = self._decide(unit, lowest_now, waiting_now, user)
+        now = next(unit.pending_found(first), None)
+        loaded = next(unit.pending_found(waiting), None) if with_body else now
+        is_lowest = now is not None and now.bref == lowest.bref and now is loaded
+        result = self._decide(unit, now, with_body) if now is not None and is_lowest else _SearchResult()
         yield COMMITTED
         self._end_search(order)
         if result.prev is not None and order.blocked != result.blocked:
@@ -320,9 +324,9 @@ class Handover:
             self.feed(user)
         self.feed(user_in_turn)  # the free consumer may not have been used
 
-    def _decide(self, unit: Unit, row: Pending | None, waiting: Pending | None, user: str) -> "_SearchResult":
-        """Deliver the lowest row of an order, end it, or return why it waits."""
-        if row is None or waiting is not row or row.app_status is not AppStatus.NEW or row.bref in self.out:
+    def _decide(self, unit: Unit, row: Pending, with_body: bool) -> "_SearchResult":
+        """Deliver the lowest row of an order, if its body is loaded; end it, or return why it waits."""
+        if row.app_status is not AppStatus.NEW or row.bref in self.out:
             return _SearchResult()
         if is_predecessor_in_unit(unit, row):
             return _SearchResult()  # the recording of the predecessor has requested another search
@@ -333,8 +337,8 @@ class Handover:
             unit.change_app_status(row, status_without_delivery(row))
             delete_if_done(self.core, unit, row)
             return _SearchResult(is_passed=True)
-        if self._inbox.free(user) <= 0:
-            return _SearchResult(has_no_place=True)
+        if not with_body or self._inbox.free(row.target.user) <= len(unit.given):
+            return _SearchResult(has_no_place=True)  # other searches of this unit may take the same place
         delivery = deliver(self.core, unit, row)
         return _SearchResult(delivery, is_passed=delivery is None)
 

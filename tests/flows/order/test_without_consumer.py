@@ -2,6 +2,10 @@
 
 from typing import Any
 
+import pytest
+
+from semq.store.rows import Pending
+from semq.store.unit import Unit, Waiting
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Data, Frame, Packet
 from semq.umx_t.locator import Pos
@@ -9,6 +13,8 @@ from semq.umx_t.records import Inquiry, InquiryRole
 from semq.umx_t.status import AppStatus, Arrival
 from tests.flows.order.test_turns import document_of, without_consumer
 from tests.flows.trio import SETTINGS, Trio, TrioWire, is_message
+from tests.memory_store import store
+from tests.memory_store.tables import Tables
 
 SOURCE = Address(1, "77001")
 
@@ -175,3 +181,48 @@ def test_nothing_is_kept_about_orders_whose_documents_are_all_done_by_sql() -> N
             finish_by_sql(trio, min(trio.b.store.tables.pending))
             trio.later(1)
     assert memory(trio) == {"orders": 0, "keys": {}}
+
+
+def limited_to(places: int) -> Trio:
+    """Return a trio in which B's application takes ``places`` documents and acknowledges none."""
+    trio = without_consumer()
+    trio.b.app.places = places
+    trio.b.engine.handover.feed("")
+    trio.settle()
+    return trio
+
+
+def test_searches_of_one_unit_give_no_more_documents_than_places_are_free() -> None:
+    trio = limited_to(1)
+    trio.b.receive(*(document_of(SOURCE, number, order_key=f"k{number}") for number in range(50)))
+    trio.settle()
+    for _ in range(50):
+        (delivery,) = trio.b.app.held
+        trio.b.app.held.clear()
+        trio.b.engine.answers.finish([delivery.bref])
+        trio.settle()
+    assert trio.b.app.held == []
+    assert waiting(trio) == []
+
+
+def test_documents_that_nobody_can_take_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The consumer of fifty documents in order is lost."""
+    trio = limited_to(50)
+    trio.b.receive(*(document_of(SOURCE, number, order_key=f"k{number}") for number in range(50)))
+    trio.settle()
+    brefs = [delivery.bref for delivery in trio.b.app.held]
+    assert len(brefs) == 50
+    trio.b.app.held.clear()
+    trio.b.app.places = 0
+    read: list[Pending] = []
+    from_tables = store._waiting
+
+    def counted(tables: Tables, unit: Unit, query: Waiting) -> list[Pending]:
+        read.extend(rows := list(from_tables(tables, unit, query)))
+        return rows
+
+    monkeypatch.setattr(store, "_waiting", counted)
+    trio.b.engine.answers.give_back(brefs)
+    trio.settle()
+    assert read == []
+    assert len(waiting(trio)) == 50
