@@ -50,9 +50,12 @@ class Run(NamedTuple):
         return _json(self.place / SUMMARY)
 
 
-def begin(reports: Place, day: date, clock: Clock, fingerprint: str) -> Run:
-    """Create an empty run folder; its name has the time of the start and the fingerprint of the inputs."""
-    moment = clock.wall().strftime(_MOMENT)
+def begin(reports: Place, day: date, clock: Clock, fingerprint: str, began: datetime | None = None) -> Run:
+    """Create an empty run folder; its name has the time of the start and the fingerprint of the inputs.
+
+    ``began``: time of the start in UTC, before the inputs were collected; by default the present time.
+    """
+    moment = (began or clock.wall()).strftime(_MOMENT)
     name = f"{moment}-{fingerprint[:8]}-{clock.uuid().hex[:4]}"
     place = reports / date_folder(day) / f"run={name}"
     place.make()

@@ -8,7 +8,7 @@ from spark_reconcile.extracts.manifest import MANIFEST_FILE, MANIFEST_MAX, Manif
 from spark_reconcile.run import runs
 from spark_reconcile.run.runs import Run
 from spark_reconcile.sources.gaps import Gap
-from spark_reconcile.sources.inputs import THE_HUB
+from spark_reconcile.sources.inputs import STATE, THE_HUB
 from spark_reconcile.storage import Place
 
 
@@ -36,7 +36,8 @@ class _EarlierDate:
         self._delivered = [m for m in manifests if m is not None and m.day == day and m.watermark >= m.window_end]
         run = runs.current(reports, day)
         sources = run.summary.get("sources", ()) if run is not None else ()
-        self._used = {(each["source"], each["watermark"]) for each in sources if each["business_date"] == f"{day}"}
+        of_date = (each for each in sources if each["business_date"] == f"{day}")
+        self._used = {(each["source"], each["watermark"]) for each in of_date if STATE[each["state"]].used}
         # The messages of a repeated run are carried only by runs after it.
         self._is_stale = run is not None and carried is not None and run.began > carried.began
 

@@ -58,7 +58,7 @@ def publish(office: Office, day: date) -> Run:
     office.clock.now += timedelta(minutes=1)
     reports = Place.at(office.settings.reports)
     result = runs.begin(reports, day, office.clock, "f" * 64)
-    sources = [source.facts() for source in inputs.gather(office.extracts, [day]) if source.is_used]
+    sources = [source.facts() for source in inputs.gather(office.extracts, [day])]
     (result.place / runs.SUMMARY).write(json.dumps({"sources": sources}).encode())
     runs.finish(result, {"outcome": "met"})
     runs.point_to(reports, result)
@@ -98,3 +98,14 @@ def test_extracts_that_are_unreadable_or_end_too_early_are_not_late(office: Offi
     office.extract(only=["1.b"])
     (office.folder("1.b") / "manifest.json").write_text("{")
     assert late(office, None, "1.a", "1.b") == []
+
+
+def test_an_extract_that_was_refused_and_delivered_again_is_late(office: Office) -> None:
+    office.write(OfficeMessage(1), FORWARD_COURSE)
+    office.extract()
+    part = next(office.folder("1.b").glob("part-*"))
+    intact = part.read_bytes()
+    part.write_bytes(intact[:-1] + b"x")
+    first = publish(office, DAY)
+    part.write_bytes(intact)
+    assert late(office, first, "1.a", "1.b") == ["1.b"]
