@@ -320,6 +320,7 @@ def _remarks(context: JudgementContext) -> dict[str, str]:
         "ahead": f"begun_at > sender_mark - {MARGIN_MS}",
         "no_hub": "false" if context.has_hub else "true",
         **{f"{side}_away": f"carried > 0 AND reported = 0 AND {absent}" for side, absent in _absent(context).items()},
+        "unsent": f"(sender & {CONFIRMED | mask(Event.SENT)}) = 0",
     }
 
 

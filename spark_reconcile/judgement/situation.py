@@ -92,6 +92,7 @@ REMARKS = (
     "sender_away",
     "hub_away",
     "receiver_away",
+    "unsent",  # its sender has no line that it left
 )
 
 

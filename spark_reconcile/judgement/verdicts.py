@@ -171,8 +171,8 @@ hub_has_no_trace         STATE_CONTRADICTION  .                      none       
 hub_uninformed           ACK_NOT_RETURNED     delivered              stored|sent|parked|returning  received  .
 return_not_noted         ACK_NOT_RETURNED     open                   returning            none            .
 sender_uninformed        ACK_NOT_RETURNED     open                   .                    recorded        .
-cancelled_unsent         MATCHED              cancelled              none|direct          none            best_effort
-ended_unsent             REFUSED              rejected               none|direct          none            best_effort
+cancelled_unsent         MATCHED              cancelled              none|direct          none        best_effort,unsent
+ended_unsent             REFUSED              rejected               none|direct          none        best_effort,unsent
 settled_without_record   STATE_CONTRADICTION  settled                .                    none            .
 released_without_record  STATE_CONTRADICTION  .                      released             none            .
 lost_on_its_way          LOST_BEST_EFFORT     moved                  none|forwarded|direct  none          best_effort

@@ -316,11 +316,11 @@ def _not_recorded(
         return "WAITING_OFFLINE"
     if young:
         return "IN_FLIGHT"
-    if best_effort and not hub and outcome in (E.CANCELLED, E.REJECTED):
+    left_sender = bool(sender_events & {E.SENT, E.FORWARDED, E.STORED})
+    if best_effort and not hub and not left_sender and outcome in (E.CANCELLED, E.REJECTED):
         return "MATCHED" if outcome is E.CANCELLED else "REFUSED"
     if outcome is not None or released or hub_refused:
         return "STATE_CONTRADICTION"
-    left_sender = bool(sender_events & {E.SENT, E.FORWARDED, E.STORED})
     sent_copy = E.SENT in hub
     if best_effort and left_sender and not sent_copy:
         return "LOST_BEST_EFFORT"

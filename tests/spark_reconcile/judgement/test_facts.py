@@ -68,6 +68,11 @@ def directly(lines: Lines) -> None:
     next(line for line in lines if line["event"] == Event.SENT)["reason"] = DIRECTLY
 
 
+def directly_in_class_2(lines: Lines) -> None:
+    lines[0]["save_fwd"] = 2
+    directly(lines)
+
+
 PARKED = f"{FORWARD_COURSE} R:PARKED@500"
 LOST = "S:ACCEPTED@0 S:SENT@3 H:FORWARDED@24 S:FORWARDED@46"
 EXPIRED = "S:ACCEPTED@0 S:VOIDED@9 S:SENT@10 H:FORWARDED@24 R:CANCELLED@40 S:REJECTED@90 R:SENDER_ACKED@120"
@@ -117,6 +122,26 @@ CASES: dict[str, tuple[str, str, Callable[[Lines], None]]] = {
     ),
     "class 2, cancelled before it was sent": ("MATCHED", "S:ACCEPTED@0 S:CANCELLED@4", change(0, save_fwd=2)),
     "class 1, expired before it was sent": ("REFUSED", "S:ACCEPTED@0 S:REJECTED@4", change(0, save_fwd=1)),
+    "class 2, stored by the hub, then expired without a trace": (
+        "STATE_CONTRADICTION",
+        "S:ACCEPTED@0 S:SENT@3 S:STORED@20 S:REJECTED@4000000",
+        change(0, save_fwd=2),
+    ),
+    "class 2, forwarded by the hub, then expired without a trace": (
+        "STATE_CONTRADICTION",
+        "S:ACCEPTED@0 S:SENT@3 S:FORWARDED@20 S:REJECTED@4000000",
+        change(0, save_fwd=2),
+    ),
+    "class 2, sent directly, then expired without a trace": (
+        "STATE_CONTRADICTION",
+        "S:ACCEPTED@0 S:SENT@3 S:REJECTED@400",
+        directly_in_class_2,
+    ),
+    "class 1, cancelled after it was sent": (
+        "STATE_CONTRADICTION",
+        "S:ACCEPTED@0 S:SENT@3 S:CANCELLED@4",
+        change(0, save_fwd=1),
+    ),
     "class 3, cancelled, and the marker never arrived": (
         "STATE_CONTRADICTION",
         "S:ACCEPTED@0 S:VOIDED@3 S:CANCELLED@4",

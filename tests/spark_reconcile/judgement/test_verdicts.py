@@ -29,6 +29,7 @@ REMARK_SETS = [
     frozenset({"untold", "best_effort"}),
     frozenset({"untold", "best_effort", "owes"}),
     frozenset({"best_effort", "promised"}),
+    frozenset({"best_effort", "unsent"}),
     frozenset({"untold", "best_effort", "kept"}),
     frozenset({"kept", "hub_away"}),
     frozenset({"owes", "receiver_away"}),
