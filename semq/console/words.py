@@ -56,7 +56,7 @@ OTHER_CHECK = ("", "Check the log of the node.")
 VERDICT_WORDS = {"ok": "ok", "warning": "needs attention soon", "failing": "does not work"}
 # Outcome of a run of the reconciliation (``runs``) | its description
 OUTCOMES = {
-    "met": "thresholds met", "breached": "threshold exceeded", "partial": "some sources are missing",
+    "met": "thresholds met", "breached": "threshold exceeded", "partial": "sources or runs are missing or late",
     "missing": "not published: a source is missing", "refused": "not published: an extract cannot be used",
     "running": "running", "failed": "failed",
 }  # fmt: skip

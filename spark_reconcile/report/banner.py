@@ -21,7 +21,7 @@ Row = dict[str, Any]
 OUTCOMES = {
     "implausible": ("✗", "bad", "The volume is implausible"),
     "breached": ("✗", "bad", "A threshold is exceeded"),
-    "partial": ("!", "open", "Published without some sources"),
+    "partial": ("!", "open", "Incomplete: sources or runs are missing or late"),
     "met": ("✓", "fine", "Complete, thresholds met"),
 }
 
