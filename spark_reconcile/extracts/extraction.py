@@ -68,6 +68,7 @@ def extract(
     task = _extraction_task(arguments, settings)
     yesterday = task.calendar.date_of(int(clock.wall().timestamp() * 1000)) - timedelta(days=1)
     manifests: list[Manifest] = []
+    losses: list[str] = []
     with _connected(task.database) as connection:
         if arguments.nightly:
             days = list(_missing_nights(task, connection, yesterday))
@@ -75,11 +76,15 @@ def extract(
             days = [which_date(arguments.business_date, task.calendar, clock)]
             _refuse_if_dropped(task.folder(days[0]), connection)
         for day in days:
+            before = _present_manifest(task.folder(day))
             manifests.append(
                 extract_ledger(connection, task.root, task.origin, day, task.calendar, clock,
                                disclosure=task.disclosure, sign=task.sign)
             )  # fmt: skip
             print_message(f"{day}: {manifests[-1].rows:,} lines of {manifests[-1].source} in {task.folder(day)}")
+            losses += _loss(before, manifests[-1])
+    for loss in losses:  # at the end, because the node logs the last messages only
+        print_message(loss)
     if arguments.nightly:  # extracts of earlier nights may not have been sent
         days = [yesterday - timedelta(days=back) for back in range(NIGHTS)]
     documents = asyncio.run(_deliver(task, days)) if task.deliver_to else 0
@@ -88,6 +93,14 @@ def extract(
     extracts = [msgspec.to_builtins(manifest) for manifest in manifests]
     facts = extracts[0] if len(extracts) == 1 and not arguments.nightly else {"extracts": extracts}
     return 0, {**facts, "outcome": "extracted", "exit_code": 0, "documents": documents}
+
+
+def _loss(before: Manifest | None, now: Manifest) -> list[str]:
+    """Return a warning if the ledger has fewer lines of a date than its extract before had."""
+    if before is None or before.window != now.window or before.rows <= now.rows:
+        return []
+    gone = before.rows - now.rows
+    return [f"{now.business_date}: {gone:,} lines are gone since the extract before: was the store restored?"]
 
 
 def _missing_nights(task: ExtractionTask, connection: psycopg.Connection, last: date) -> Iterator[date]:

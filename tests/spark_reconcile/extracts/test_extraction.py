@@ -164,9 +164,12 @@ def test_a_night_is_extracted_again_after_its_lines_have_changed(
 
     def nightly() -> list[tuple[str, int]]:
         assert commands.main([*words, "--nightly"], CLOCK) == 0
-        extracts = json.loads(capsys.readouterr().out.splitlines()[-1])["extracts"]
+        printed = capsys.readouterr()
+        warnings.extend(line for line in printed.err.splitlines() if "gone" in line)
+        extracts = json.loads(printed.out.splitlines()[-1])["extracts"]
         return [(extract["business_date"], extract["rows"]) for extract in extracts]
 
+    warnings: list[str] = []
     day = YESTERDAY.date().isoformat()
     with psycopg.connect(database, autocommit=True) as connection:
         write_line(connection, 1, YESTERDAY - timedelta(days=1))
@@ -175,11 +178,14 @@ def test_a_night_is_extracted_again_after_its_lines_have_changed(
         assert nightly() == []
         write_line(connection, 3, YESTERDAY)  # the clock was set back
         assert nightly() == [(day, 2)]
+        assert warnings == []
         connection.execute("DELETE FROM semq_ledger WHERE number > 1")  # a backup was restored
         assert nightly() == [(day, 0)]
+        assert warnings == [f"{day}: 2 lines are gone since the extract before: was the store restored?"]
         write_line(connection, 2, YESTERDAY)
         assert nightly() == [(day, 1)]
         assert nightly() == []
+        assert len(warnings) == 1
 
 
 async def make_and_drop_partitions(url: str) -> None:
