@@ -74,8 +74,8 @@ class Evidence:
 
     @property
     def is_partial(self) -> bool:
-        """Whether an extract is missing, unfinished, unusable or too early, or runs of earlier dates are missing."""
-        absent = ("MISSING", "UNFINISHED", "NOT_RUN")
+        """Whether an extract is missing, unfinished, unusable or too early, or earlier dates must be run (again)."""
+        absent = ("MISSING", "UNFINISHED", "NOT_RUN", "LATE")
         return bool(self.early) or any(STATE[s.state].refuses or s.state in absent for s in self.sources)
 
     @property
@@ -188,7 +188,7 @@ def collect_evidence(
     """
     days = neighbours(day, settings.days_before, settings.days_after)
     sources = inputs.gather(Place.at(settings.extracts), days, verify)
-    sources += [*_missing(settings, sources, day), *_missing_runs(settings, day)]
+    sources += [*_missing(settings, sources, day), *_missing_runs(settings, day), *_late(settings, sources, day)]
     if not allow_partial:
         _refuse_unusable(sources)
     carried = carried_run(settings, day)
@@ -285,6 +285,34 @@ def _missing_runs(settings: ReconcileSettings, day: date) -> list[Source]:
         return []
     note = f"Repair: semq reconcile backfill --from {first} --to {day}"
     return [Source(first, f"{RUN_OF}{first}", "NOT_RUN", note)]
+
+
+def _late(settings: ReconcileSettings, sources: Sequence[Source], day: date) -> list[Source]:
+    """Return a source in the state LATE for each extract of an earlier date whose ledger the run of that date lacked.
+
+    Messages of that date that only this ledger has are in no run. (For messages that a run has, see ``late.marked``.)
+    A ledger was not lacked if the run used any extract of it that was made after the end of the date.
+    """
+    result = []
+    for earlier in sorted({source.day for source in sources if source.day < day}):
+        run = runs.final(Place.at(settings.reports), earlier, settings.calendar)
+        known = run.summary.get("sources") if run is not None else None
+        if known is None:
+            continue
+        complete = {
+            each["source"]
+            for each in known
+            if each["business_date"] == f"{earlier}"
+            and STATE[each["state"]].used
+            and each["watermark"] >= each["window"][1]
+        }
+        note = f"Repair: semq reconcile backfill --from {earlier} --to {day}"
+        result += [
+            Source(earlier, m.source, "LATE", note)
+            for m in (source.manifest for source in sources if source.day == earlier and source.is_used)
+            if m is not None and m.rows and m.watermark >= m.window_end and m.source not in complete
+        ]
+    return result
 
 
 def _fingerprint(

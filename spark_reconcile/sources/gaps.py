@@ -73,8 +73,8 @@ def _made_too_early(sources: Sequence[Source], ledgers: Collection[str], day: da
 
 
 def missing(sources: Sequence[Source], needed: Iterable[Gap]) -> list[str]:
-    """Return the missing ledgers, for unknown ones the node or the hub, and the first missing run."""
-    absent = {source.source for source in sources if source.state in ("MISSING", "NOT_RUN")}
+    """Return the missing and late ledgers, for unknown ones the node or the hub, and the first missing run."""
+    absent = {source.source for source in sources if source.state in ("MISSING", "NOT_RUN", "LATE")}
     absent |= {gap.name for gap in needed}
     nodes_with_ledger = {node_of(name) for name in absent if node_of(name) != name}
     return sorted(absent - nodes_with_ledger)

@@ -272,6 +272,38 @@ def test_missing_runs_of_earlier_dates_are_reported(office: Office) -> None:
     assert missing_runs(office, DAY) == []
 
 
+def late(office: Office, day: date) -> list[tuple[date, str, str]]:
+    evidence = collect_evidence(office.settings, day, allow_partial=True)
+    found = [source for source in evidence.sources if source.state == "LATE"]
+    assert evidence.is_partial or not found
+    assert set(gaps.missing(evidence.sources, [])) >= {source.source for source in found}
+    return [(source.day, source.source, source.note) for source in found]
+
+
+def test_an_extract_that_the_run_of_its_date_lacked_is_late(office: Office) -> None:
+    def run_of_day() -> None:
+        sources = [source.facts() for source in collect_evidence(office.settings, DAY, allow_partial=True).sources]
+        (publish(office, DAY).place / runs.SUMMARY).write(canonical({"sources": sources}))
+
+    office.write(OfficeMessage(1), FORWARD_COURSE)
+    office.write(OfficeMessage(2, sender="1.c"), FORWARD_COURSE)
+    office.extract(only=["1.b", HUB])
+    office.advance(-1)
+    office.extract(only=["1.c"])  # before the end of the date
+    office.advance(1)
+    run_of_day()
+    office.extract(NEXT)
+    assert late(office, NEXT) == []
+    office.extract()
+    repair = "Repair: semq reconcile backfill --from 2026-11-20 --to 2026-11-21"
+    assert late(office, NEXT) == [(DAY, "1.a.1.1", repair), (DAY, "1.c.1.1", repair)]
+    run_of_day()
+    assert late(office, NEXT) == []
+    office.advance(1)
+    office.extract()  # a complete extract again, which cannot have other lines
+    assert late(office, NEXT) == []
+
+
 def test_a_run_that_began_before_the_end_of_its_date_is_not_final(office: Office) -> None:
     before = publish(office, BEFORE)
     publish(office, DAY, hours=12)
