@@ -226,7 +226,7 @@ def _compare(
             evidence_until=min(
                 [context.hub_watermark, *(ledger.watermark - ledger.skew for ledger in context.ledgers)]
             ),
-            sources=evidence.sources,
+            sources=(*evidence.sources, *late.sources(absent, evidence.sources)),
             is_partial=evidence.is_partial,
             skews=judged.skews,
             clock_ms=judged.clock_ms,

@@ -1,6 +1,6 @@
 """Extracts that were delivered after the run of their date. To use them, repeat that run and all later ones."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import date
 
 from spark_reconcile.errors import BadExtract
@@ -8,7 +8,7 @@ from spark_reconcile.extracts.manifest import MANIFEST_FILE, MANIFEST_MAX, Manif
 from spark_reconcile.run import runs
 from spark_reconcile.run.runs import Run
 from spark_reconcile.sources.gaps import Gap
-from spark_reconcile.sources.inputs import STATE, THE_HUB
+from spark_reconcile.sources.inputs import STATE, THE_HUB, Source
 from spark_reconcile.storage import Place
 
 
@@ -28,6 +28,12 @@ def marked(gaps: Iterable[Gap], extracts: Place, reports: Place, day: date, carr
     return result
 
 
+def sources(gaps: Iterable[Gap], known: Collection[Source]) -> list[Source]:
+    """Return a source in the state LATE for each late gap that ``known`` does not have in this state."""
+    late = {(source.source, source.day) for source in known if source.state == "LATE"}
+    return [Source(gap.day, gap.name, "LATE") for gap in gaps if gap.is_late and (gap.name, gap.day) not in late]
+
+
 class _EarlierDate:
     """The complete extracts of an earlier date, and those that its current run has used."""
 
@@ -35,8 +41,8 @@ class _EarlierDate:
         manifests = (_manifest(folder) for folder in (extracts / date_folder(day)).folders())
         self._delivered = [m for m in manifests if m is not None and m.day == day and m.watermark >= m.window_end]
         run = runs.current(reports, day)
-        sources = run.summary.get("sources", ()) if run is not None else ()
-        of_date = (each for each in sources if each["business_date"] == f"{day}")
+        known = run.summary.get("sources", ()) if run is not None else ()
+        of_date = (each for each in known if each["business_date"] == f"{day}")
         self._used = {(each["source"], each["watermark"]) for each in of_date if STATE[each["state"]].used}
         # The messages of a repeated run are carried only by runs after it.
         self._is_stale = run is not None and carried is not None and run.began > carried.began

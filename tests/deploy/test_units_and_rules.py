@@ -10,6 +10,7 @@ import pytest
 
 from semq.config.names import is_known
 from semq.service.monitoring.metrics import LATENCY, METRICS
+from spark_reconcile.sources.inputs import STATE
 from tests.cli.command import semq
 
 ROOT = Path(__file__).parents[2]
@@ -62,6 +63,14 @@ def test_rules_have_texts_and_name_commands_that_exist() -> None:
         assert semq(*command.split(), "--help").status == 0
     if promtool := shutil.which("promtool"):
         subprocess.run([promtool, "check", "rules", str(RULES)], check=True, capture_output=True)
+
+
+def test_the_rule_about_a_partial_reconciliation_names_states_that_need_an_act() -> None:
+    # The outcome "partial" is usual where a partner never extracts.
+    rules = RULES.read_text("utf-8")
+    assert 'outcome="partial"' not in rules
+    (states,) = re.findall(r'semq_reconcile_sources{state=~"([A-Z_|]+)"} > 0', rules)
+    assert set(states.split("|")) == {"LATE", "NOT_RUN"} <= STATE.keys()
 
 
 def test_the_dashboard_has_panels() -> None:

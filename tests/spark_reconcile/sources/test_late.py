@@ -48,7 +48,9 @@ def test_a_run_is_partial_while_a_lost_document_could_be_found_by_repeated_runs(
     assert (repeated.outcome, repeated.verdicts["NOT_DELIVERED"]) == ("breached", 1)
     office.extract(LAST)
     # The run of the next date still carries the message as the first run left it.
-    assert reconcile(LAST).outcome == "partial"
+    third = reconcile(LAST)
+    assert third.outcome == "partial"
+    assert 'semq_reconcile_sources{state="LATE"} 1' in (Path(third.report).parent / "metrics.prom").read_text()
     assert reconcile(NEXT).carried == {"NOT_DELIVERED": 1}
     assert reconcile(LAST).outcome == "met"
 
