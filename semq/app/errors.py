@@ -42,10 +42,9 @@ class LoginRefused(Misconfigured):
 
     code = "SEMQ-1302"
     remedy = (
-        "Compare user and password with [amqp.users] in the configuration of the node. After a change, the running "
-        "node has the former ones until a restart or a reload (`kill -HUP PID`). Its log (the broker logfile) has the "
-        "reason: `refused a login`. guest is accepted on the node's own machine only, and only if no users are "
-        "configured."
+        "Compare user and password with [amqp.users] of the node; after a change, the former ones are valid until a "
+        "restart or a reload (`kill -HUP PID`). Its log (the broker logfile) has the reason: `refused a login`. guest: "
+        "only locally, without users."
     )
 
 

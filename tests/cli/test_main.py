@@ -107,7 +107,7 @@ def test_an_unreachable_node_ends_with_status_69() -> None:
 def test_a_wrong_password_ends_with_status_78_and_is_not_printed(network: Network) -> None:
     result = semq("node", "status", "--node", network.sender.url.replace("secret", "wrong"))
     result.fails(78, "SEMQ-1302", "Its log (the broker logfile) has the reason")
-    assert "has the former ones until a restart or a reload (`kill -HUP PID`)" in result.err
+    assert "the former ones are valid until a restart or a reload (`kill -HUP PID`)" in result.err
     assert "wrong" not in result.err.replace("is wrong", "")
 
 
