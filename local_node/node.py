@@ -51,7 +51,6 @@ from semq.engine.time.schedule import Schedule
 from semq.errors import SemqError
 from semq.pki.certificate import NodeCertificate
 from semq.pki.errors import NoIdentity
-from semq.service.clock_check import ClockCheck
 from semq.service.clockwork import ScheduledJob
 from semq.service.credentials.identity import NodeIdentity, ring_of
 from semq.service.credentials.secrecy import sealing_of
@@ -126,7 +125,7 @@ class LocalNode(Node[LocalEngine]):
             self.uploads = Uploads(lambda: self.engine, lambda: self.transfers.search())
             self.transfers = Transfers(lambda: self.engine, lambda: self.store, lambda: self.submissions.poll())
             self.remains = Remains(
-                lambda: self.engine, lambda: self.store, lambda: self.uploads.document_numbers, ClockCheck(self.clock)
+                lambda: self.engine, lambda: self.store, lambda: self.uploads.document_numbers, self.clock_check
             )
             self.events = EventsWithPieces(
                 EventExchange(self._vhost), self.transfers.note_event, self.remains.note_failed

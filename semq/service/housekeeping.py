@@ -24,7 +24,7 @@ CHECK_S = 60.0  # between two checks whether housekeeping is due
 class Housekeeping:
     """The housekeeping of one node's store."""
 
-    def __init__(self, url: Callable[[], str], clock: Clock, settings: Settings) -> None:
+    def __init__(self, url: Callable[[], str], clock: Clock, settings: Settings, check: ClockCheck) -> None:
         """``url`` returns the present URL of the database."""
         self._url = url
         self._clock = clock
@@ -33,7 +33,7 @@ class Housekeeping:
             audit_days=(settings.http or HttpSection()).audit_days,
         )
         self._due = clock.monotonic() + FIRST_S
-        self._check = ClockCheck(clock)
+        self._check = check
         self._doubt = ""  #: why the last run has deleted nothing
 
     def jobs(self) -> list[ScheduledJob]:

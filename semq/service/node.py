@@ -30,6 +30,7 @@ from semq.seal.session import OVERHEAD
 from semq.service import access
 from semq.service.access import APPLICATIONS as APPLICATIONS
 from semq.service.admin import AdminExchange
+from semq.service.clock_check import ClockCheck
 from semq.service.clockwork import Clockwork, ScheduledJob, TickedEngine
 from semq.service.companion.program import Companion, CompanionModule
 from semq.service.credentials.secrecy import vault_of
@@ -86,6 +87,7 @@ class Node(Generic[E]):
         self.store: PostgresStore
         self.server: AmqpServer
         self.clockwork: Clockwork
+        self.clock_check: ClockCheck
         self.recovered: Recovered
         self.started_at = clock.wall()
         self.companions: dict[str, Companion] = {}  #: by section of the configuration
@@ -212,7 +214,8 @@ class Node(Generic[E]):
         self.recovered = await self._claim.open(self.store)
         if self._claim.has_waited:
             await self.prepare()  # the other process may have changed the values
-        housekeeping = Housekeeping(lambda: self.store.url, self.clock, self.settings)
+        self.clock_check = ClockCheck(self.clock)
+        housekeeping = Housekeeping(lambda: self.store.url, self.clock, self.settings, self.clock_check)
         jobs = [*self.jobs(), *self.nightly.jobs(), *housekeeping.jobs(), *self.alerts.jobs()]
         jobs.append(ScheduledJob("database", DATABASE_CHECK_S, self._check_database))
         self.clockwork = Clockwork(lambda: self.engine, self.turn, self.clock, jobs)

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from local_node.node import LocalNode
 from semq.config import load
 from semq.config.settings import Settings
-from semq.service.clock_check import AFTER_JUMP_S, AFTER_START_S
+from semq.service.clock_check import AFTER_JUMP_S, AFTER_START_S, ClockCheck
 from semq.service.housekeeping import EVERY_S, FIRST_S, RETRY_S, Housekeeping
 from semq.store.postgres import housekeeping as store_housekeeping
 from semq.store.postgres.housekeeping import tidy
@@ -41,7 +41,7 @@ def count_tokens(url: str, *statements: str) -> int:
 
 async def test_the_housekeeping_runs_at_its_intervals(database: str, tmp_path: Path) -> None:
     clock = ShiftedClock()
-    housekeeping = Housekeeping(lambda: database, clock, settings_of(tmp_path))
+    housekeeping = Housekeeping(lambda: database, clock, settings_of(tmp_path), ClockCheck(clock))
     assert count_tokens(database, INSERT_OLD_TOKENS) == 3
     await housekeeping.run_if_due()
     assert count_tokens(database) == 3
@@ -64,7 +64,7 @@ async def test_only_the_housekeeping_deletes_old_lines_of_the_audit_log(database
         )
         clock = ShiftedClock()
         housekeeping = Housekeeping(
-            lambda: database, clock, settings_of(tmp_path, "ledger_days = 0\n[http]\naudit_days = 3")
+            lambda: database, clock, settings_of(tmp_path, "ledger_days = 0\n[http]\naudit_days = 3"), ClockCheck(clock)
         )
         clock.ahead = timedelta(seconds=AFTER_START_S)
         await housekeeping.run_if_due()
@@ -75,7 +75,7 @@ async def test_only_the_housekeeping_deletes_old_lines_of_the_audit_log(database
 
 async def test_a_failed_run_is_repeated_after_five_minutes(database: str, tmp_path: Path) -> None:
     clock, urls = ShiftedClock(), [f"{database}_that_is_not_there", database]
-    housekeeping = Housekeeping(lambda: urls.pop(0), clock, settings_of(tmp_path))
+    housekeeping = Housekeeping(lambda: urls.pop(0), clock, settings_of(tmp_path), ClockCheck(clock))
     count_tokens(database, INSERT_OLD_TOKENS)
     clock.ahead = timedelta(seconds=AFTER_START_S)
     await housekeeping.run_if_due()
@@ -107,7 +107,7 @@ def partition_count(url: str, first: date) -> int:
 async def test_the_first_hour_after_a_start_makes_partitions_and_deletes_nothing(database: str, tmp_path: Path) -> None:
     """The log says why nothing was deleted."""
     clock = ShiftedClock()
-    housekeeping = Housekeeping(lambda: database, clock, settings_of(tmp_path))
+    housekeeping = Housekeeping(lambda: database, clock, settings_of(tmp_path), ClockCheck(clock))
     count_tokens(database, INSERT_OLD_TOKENS)
     clock.ahead = timedelta(seconds=FIRST_S)
     with capture_logs() as logged:
@@ -125,7 +125,7 @@ async def test_nothing_is_deleted_while_the_dates_of_node_and_database_differ(da
     """The node starts with a wrong clock, and its database is on another machine."""
     clock = JumpingClock()
     clock.jump = timedelta(days=730)
-    housekeeping = Housekeeping(lambda: database, clock, settings_of(tmp_path, "ledger_days = 400"))
+    housekeeping = Housekeeping(lambda: database, clock, settings_of(tmp_path, "ledger_days = 400"), ClockCheck(clock))
     await tidy(database, datetime.now(UTC).date())
     count_tokens(database, INSERT_OLD_TOKENS)
     clock.ahead = timedelta(seconds=AFTER_START_S)
@@ -143,7 +143,7 @@ async def test_nothing_is_deleted_for_some_days_after_the_clock_has_jumped_ahead
         return clock.wall().date()
 
     monkeypatch.setattr(store_housekeeping, "_date_of", same_date)
-    housekeeping = Housekeeping(lambda: database, clock, settings_of(tmp_path, "ledger_days = 400"))
+    housekeeping = Housekeeping(lambda: database, clock, settings_of(tmp_path, "ledger_days = 400"), ClockCheck(clock))
     today = clock.wall().date()
     await tidy(database, today)
     clock.jump = timedelta(days=730)
