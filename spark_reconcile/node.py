@@ -35,7 +35,7 @@ class AskedNode(NamedTuple):
     async def client(self, patience_s: float = PATIENCE_S) -> AsyncIterator[Client]:
         """Yield a connected client. Raises BadRunRequest if another node has answered."""
         async with Client(self.url, patience_s=patience_s) as client:
-            if self.name and client.node not in ("", self.name):
+            if not client.is_connected_to(self.name):
                 raise BadRunRequest(
                     "Another node than that of the configuration answers at its address; no request was sent.",
                     address=client.address,

@@ -47,6 +47,10 @@ class Client:
         """The node's announced name, for instance "1.10008"; empty before a connection or without an announcement."""
         return self._link.node
 
+    def is_connected_to(self, name: str) -> bool:
+        """Whether the node has announced ``name``, or none; an empty name: any node."""
+        return not name or self.node in ("", name)
+
     async def connect(self, timeout_s: float | None = None, *, once: bool = False) -> Self:
         """Connect now, not with the first request. Raises NodeUnreachable, LoginRefused.
 

@@ -60,7 +60,7 @@ class NamedNode(NamedTuple):
 
     def check(self, client: Client) -> None:
         """Raise OtherNode if another node has answered; a node that announces no name is accepted."""
-        if self.name and client.node not in ("", self.name):
+        if not client.is_connected_to(self.name):
             raise OtherNode(address=client.address, answers=client.node, configured=self.name)
 
 

@@ -73,7 +73,7 @@ async def check_node(web: Web) -> None:
     with suppress(LoginRefused):  # each request reports it
         await web.client.connect()
     name = admin_address_of(web.settings).name
-    if name and web.client.node not in ("", name):
+    if not web.client.is_connected_to(name):
         raise ForeignNode(address=web.client.address, answers=web.client.node, configured=name)
 
 
