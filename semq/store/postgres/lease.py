@@ -72,8 +72,8 @@ async def take(connection: psycopg.AsyncConnection[Any], owner: Owner, *, former
 
     ``former_epoch``: the epoch under which this process last opened the store; None if it has not opened it yet. With
     an epoch, StoreFenced is raised instead of LeaseHeld if the lease names another process, even one that has ended:
-    that process has taken the store over since. If the epoch of the lease is lower than ``former_epoch``, whoever it
-    names, the database went back to an earlier state (StoreWentBack). A higher epoch alone does not show that another
+    that process has taken the store over since. StoreWentBack is raised for any lease whose epoch is lower than
+    ``former_epoch``: the database went back to an earlier state. A higher epoch alone does not show that another
     process took the store over: this process may have done it itself, and lost the answer.
 
     A process need not wait until the lease has expired if it is the owner itself, on a new connection, or if it has the
