@@ -20,7 +20,7 @@ FORBIDDEN = {
 
 @dataclass
 class OracleWorld:
-    """What a verdict depends on, in addition to the lines of its message. Times: milliseconds since 1970 UTC."""
+    """The facts that a verdict needs besides the lines of its message. Times: milliseconds since 1970 UTC."""
 
     start: int  #: of the business date
     end: int  #: of the business date
