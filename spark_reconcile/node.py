@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from semq.app import Client
+from semq.app.client import is_node_of
 from semq.config import Settings, load
 from semq.config.reach import admin_address_of
 from spark_reconcile.errors import BadRunRequest
@@ -35,7 +36,7 @@ class AskedNode(NamedTuple):
     async def client(self, patience_s: float = PATIENCE_S) -> AsyncIterator[Client]:
         """Yield a connected client. Raises BadRunRequest if another node has answered."""
         async with Client(self.url, patience_s=patience_s) as client:
-            if not client.is_connected_to(self.name):
+            if not is_node_of(client, self.name):
                 raise BadRunRequest(
                     "Another node than that of the configuration answers at its address; no request was sent.",
                     address=client.address,

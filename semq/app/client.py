@@ -47,10 +47,6 @@ class Client:
         """The node's announced name, for instance "1.10008"; empty before a connection or without an announcement."""
         return self._link.node
 
-    def is_connected_to(self, name: str) -> bool:
-        """Whether the node has announced ``name``, or none; an empty name: any node."""
-        return not name or self.node in ("", name)
-
     async def connect(self, timeout_s: float | None = None, *, once: bool = False) -> Self:
         """Connect now, not with the first request. Raises NodeUnreachable, LoginRefused.
 
@@ -272,3 +268,8 @@ class Client:
         self._subscriptions = [tracked for tracked in self._subscriptions if not tracked.is_closed]
         self._subscriptions.append(subscription)
         return subscription
+
+
+def is_node_of(client: Client, name: str) -> bool:
+    """Whether the connected node has announced ``name``, or none; an empty name: any node."""
+    return not name or client.node in ("", name)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from semq.app import Client, IncompleteAnswer
+from semq.app.client import is_node_of
 from semq.app.errors import RefusedByNode
 from semq.cli.errors import NoNodeNamed, NoPort, OtherNode
 from semq.cli.node_kinds import name_kind
@@ -60,7 +61,7 @@ class NamedNode(NamedTuple):
 
     def check(self, client: Client) -> None:
         """Raise OtherNode if another node has answered; a node that announces no name is accepted."""
-        if not client.is_connected_to(self.name):
+        if not is_node_of(client, self.name):
             raise OtherNode(address=client.address, answers=client.node, configured=self.name)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import structlog
 import uvloop
 
+from semq.app.client import is_node_of
 from semq.app.errors import LoginRefused, NodeUnreachable
 from semq.clock import SystemClock
 from semq.config.reach import admin_address_of, url_of
@@ -73,7 +74,7 @@ async def check_node(web: Web) -> None:
     with suppress(LoginRefused):  # each request reports it
         await web.client.connect()
     name = admin_address_of(web.settings).name
-    if not web.client.is_connected_to(name):
+    if not is_node_of(web.client, name):
         raise ForeignNode(address=web.client.address, answers=web.client.node, configured=name)
 
 
