@@ -20,6 +20,7 @@ A server, made inside a running event loop::
 | queues, arguments, timers             | one queue                                                   |
 | environment, memory_gauge, long_tasks | objects that all queues share                               |
 | generated_names, refusals             | names and error texts in RabbitMQ's forms                   |
+| departures                            | messages that leave without a consumer: counts and log      |
 | durable                               | storage of definitions and messages, and their restoration  |
 | services                              | exchanges and queues served by the node's code              |
 """

@@ -91,6 +91,8 @@ class VhostDefinitions:
         alternate = arguments.get("alternate-exchange")
         if alternate is not None and not isinstance(alternate, str):
             raise refusals.bad_argument("alternate-exchange", "exchange", name, self.name, "expected a string")
+        if alternate is not None:
+            self._check_target(alternate, "it cannot be an alternate exchange")
         encoded = encode_table(arguments)
         self._check_room(name, encoded)
         self.put_exchange(
@@ -106,6 +108,12 @@ class VhostDefinitions:
         if durable:
             self.env.journal.add(DeclareExchange(self.name, name, kind, auto_delete, internal, encoded))
         return durable
+
+    def _check_target(self, exchange: str, text: str) -> None:
+        """Raise AccessRefused if messages of other exchanges and queues must not go to this exchange."""
+        target = self.exchanges.get(exchange)
+        if target is not None and is_closed(target):
+            raise refusals.belongs_to_node("exchange", exchange, self.name, text)
 
     def _check_type(self, kind: str) -> None:
         if kind not in EXCHANGE_TYPES:
@@ -141,7 +149,7 @@ class VhostDefinitions:
         exchange = self.exchanges.get(name)
         if exchange is None:
             return False
-        if exchange.is_service or exchange.belongs_to_node:
+        if is_closed(exchange):
             raise refusals.belongs_to_node("exchange", name, self.name, "it cannot be deleted")
         if name.startswith("amq."):
             raise refusals.system_exchange(name, self.name)
@@ -215,6 +223,11 @@ class VhostDefinitions:
             if error.is_type:
                 raise refusals.bad_argument_type(error.reason, error.name, "queue", name, self.name) from None
             raise refusals.bad_argument(error.name, "queue", name, self.name, error.reason) from None
+        if settings.dead_letter_exchange is not None:
+            self._check_target(settings.dead_letter_exchange, "it cannot be a dead-letter exchange")
+        target = None if settings.dead_letter_exchange else self.queues.get(settings.dead_letter_routing_key or "")
+        if isinstance(target, ServiceQueue):
+            raise refusals.belongs_to_node("queue", target.name, self.name, "it cannot take dead letters")
         encoded = encode_table(arguments)
         self._check_room(name, encoded)
         queue = Queue(
@@ -343,6 +356,11 @@ class VhostDefinitions:
         to_exchange = isinstance(binding.destination, Exchange)
         names = binding.source.name, binding.destination.name
         return self.name, *names, to_exchange, binding.routing_key, binding.arguments
+
+
+def is_closed(exchange: Exchange) -> bool:
+    """Return whether an exchange is the node's, so that nothing but the node or a publish leads to it."""
+    return exchange.is_service or exchange.belongs_to_node
 
 
 def _is_unused(exchange: Exchange) -> bool:

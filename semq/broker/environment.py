@@ -4,6 +4,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
+from semq.broker.departures import Departures
 from semq.broker.durable.journal import Journal
 from semq.broker.long_tasks import LongTasks
 from semq.broker.memory_gauge import MemoryGauge
@@ -27,7 +28,18 @@ class Environment:
     argument.
     """
 
-    __slots__ = ("clock", "journal", "long_tasks", "memory", "on_changed", "on_dead", "on_unused", "pager", "timers")
+    __slots__ = (
+        "clock",
+        "departures",
+        "journal",
+        "long_tasks",
+        "memory",
+        "on_changed",
+        "on_dead",
+        "on_unused",
+        "pager",
+        "timers",
+    )
 
     def __init__(
         self,
@@ -37,8 +49,10 @@ class Environment:
         memory: MemoryGauge,
         long_tasks: LongTasks | None = None,
         pager: Pager | None = None,
+        vhost: str = "/",
     ) -> None:
         self.clock = clock
+        self.departures = Departures(vhost, clock, timers)
         self.timers = timers
         self.journal = journal
         self.memory = memory

@@ -18,6 +18,7 @@ from semq.amqp.limits import ANY_SIZE, ConnectionLimits
 from semq.amqp.sasl import Credentials
 from semq.broker import refusals
 from semq.broker.channel.reply_targets import ReplyTargets
+from semq.broker.departures import Departure
 from semq.broker.durable.journal import Journal
 from semq.broker.durable.no_store import NoStore
 from semq.broker.durable.restoration import restore
@@ -149,6 +150,9 @@ class AmqpServer:
         self.long_tasks.finish()
         for login in list(self._logins):
             login.cancel()
+        for vhost in self.vhosts.values():
+            vhost.note_transient()
+            vhost.env.departures.log_rest()
         if self._timer is not None:
             self._timer.cancel()
         await self._wait_for_store()
@@ -234,6 +238,10 @@ class AmqpServer:
             "alarms": self.counters.alarms,
         }
 
+    def departures(self) -> dict[str, int]:
+        """Return the numbers of messages that left without a consumer, by way."""
+        return {way.value: sum(vhost.env.departures.counts[way] for vhost in self.vhosts.values()) for way in Departure}
+
     # For sessions.
 
     def authenticate(
@@ -275,7 +283,7 @@ class AmqpServer:
     # Private methods.
 
     def _make_vhost(self, name: str) -> VirtualHost:
-        env = Environment(self.clock, self.timers, self.journal, self.memory, self.long_tasks, self.pager)
+        env = Environment(self.clock, self.timers, self.journal, self.memory, self.long_tasks, self.pager, name)
         vhost = VirtualHost(name, env, lambda: next(self._queue_ids), self.limits.vhost)
         vhost.send_reply = partial(self.reply_targets.send, vhost)
         return vhost

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from semq.amqp.content import ContentHeader
-from semq.broker.definitions import VhostDefinitions, VhostLimits
+from semq.broker import refusals
+from semq.broker.definitions import VhostDefinitions, VhostLimits, is_closed
+from semq.broker.departures import Departure
 from semq.broker.environment import DeathReason, Environment
 from semq.broker.generated_names import REPLY_PREFIX
 from semq.broker.queues.bodies import release, retain
@@ -113,13 +115,21 @@ class VirtualHost(VhostDefinitions):
             by_all_keys.update(dict.fromkeys(self.route(exchange, key, message.headers)))
         return list(by_all_keys)
 
-    def send(self, message: Message, queues: Sequence[Queue]) -> PublishResult:
-        """Put a message into these queues, except full ones that refuse it."""
+    def check_keys(self, exchange: Exchange, message: Message) -> None:
+        """Raise AccessRefused if a routing key of a client's message, also in CC or BCC, names a queue of the node."""
+        if exchange.name:
+            return
+        for key in message.routing_keys:
+            if isinstance(self.queues.get(key), ServiceQueue):
+                raise refusals.belongs_to_node("queue", key, self.name, "only the node puts messages into it")
+
+    def send(self, message: Message, queues: Sequence[Queue], refused: Departure = Departure.REFUSED) -> PublishResult:
+        """Put a message into these queues, except full ones that refuse it. ``refused``: how the latter are counted."""
         if len(queues) == 1 and not queues[0].is_limited:
             return _TO_BE_STORED if queues[0].publish(message) else _ACCEPTED
         outcome = PublishResult()
         for queue in queues:
-            if queue.is_limited and queue.refuses(message):
+            if queue.is_limited and queue.refuses(message, refused):
                 outcome.is_refused = True
                 continue
             outcome.queues += 1
@@ -127,15 +137,31 @@ class VirtualHost(VhostDefinitions):
                 outcome.must_be_stored = True
         return outcome
 
-    def publish(self, exchange: Exchange, message: Message) -> PublishResult:
-        """Put a message into the queues that it reaches, or send a direct reply to the channel."""
+    def publish(self, exchange: Exchange, message: Message, mandatory: bool = False) -> PublishResult:
+        """Put a client's message into the queues that it reaches, or send a direct reply to the channel. A message that
+        reaches neither is returned by the caller if it is ``mandatory``. Raises as ``check_keys`` does.
+        """
+        queues = self.route_message(exchange, message)
+        if message.extra_keys or not queues:
+            self.check_keys(exchange, message)
+        return self._publish(exchange, message, queues, mandatory)
+
+    def _publish(
+        self, exchange: Exchange, message: Message, queues: Sequence[Queue], mandatory: bool = False
+    ) -> PublishResult:
         if not exchange.name and message.routing_key.startswith(REPLY_PREFIX):
-            return PublishResult(int(self.send_reply(message)))
-        return self.send(message, self.route_message(exchange, message))
+            outcome = PublishResult(int(self.send_reply(message)))
+        else:
+            outcome = self.send(message, queues)
+        if not (outcome.queues or outcome.is_refused):
+            way = Departure.RETURNED if mandatory else Departure.UNROUTED
+            self.env.departures.note(way, _place(exchange), routing_key=message.routing_key)
+        return outcome
 
     def publish_internal(self, exchange: str, routing_key: str, header: ContentHeader, body: bytes) -> PublishResult:
         """Publish a message of the node. Raises NotFound if the exchange does not exist."""
-        outcome = self.publish(self.find_exchange(exchange), Message(exchange, routing_key, header, body))
+        source, message = self.find_exchange(exchange), Message(exchange, routing_key, header, body)
+        outcome = self._publish(source, message, self.route_message(source, message))
         self.route_dead_letters()
         return outcome
 
@@ -156,9 +182,12 @@ class VirtualHost(VhostDefinitions):
 
     def _admit_prepared(self, entries: list[tuple[Queue, QueueEntry]]) -> None:
         for queue, entry in entries:
-            if not queue.is_deleted:
-                queue.admit(entry)
-                queue.pump()
+            if queue.is_deleted:
+                self.env.departures.note(Departure.QUEUE_DELETED, queue.place)
+                release(entry.message.body)
+                continue
+            queue.admit(entry)
+            queue.pump()
         self.route_dead_letters()
 
     def route_dead_letters(self) -> None:
@@ -178,10 +207,17 @@ class VirtualHost(VhostDefinitions):
     def has_dead_letters(self) -> bool:
         return bool(self._deaths)
 
+    def note_transient(self) -> None:
+        """Note the messages that end with this process."""
+        for queue in self.queues.values():
+            if isinstance(queue, Queue):
+                self.env.departures.note(Departure.TRANSIENT, queue.place, queue.ready.transient_count)
+
     def _route_dead_letter(self, death: _Death) -> None:
-        settings = death.queue.settings
+        settings, departures = death.queue.settings, self.env.departures
         exchange = self.exchanges.get(settings.dead_letter_exchange or "")
-        if exchange is None or exchange.is_service or exchange.belongs_to_node:
+        if exchange is None or is_closed(exchange):  # closed: declared by an older version
+            departures.note(Departure.DEAD_LETTER_UNROUTED, death.queue.place)
             return
         message = dead_letter(
             death.message,
@@ -192,4 +228,17 @@ class VirtualHost(VhostDefinitions):
             settings.dead_letter_routing_key,
         )
         queues = self.route_message(exchange, message)
-        self.send(message, [queue for queue in queues if not would_cycle(message, queue.name)])
+        if not queues:
+            departures.note(Departure.DEAD_LETTER_UNROUTED, death.queue.place, routing_key=message.routing_key)
+        open_queues = []
+        for queue in queues:
+            if would_cycle(message, queue.name):
+                departures.note(Departure.CYCLE, queue.place)
+            else:
+                open_queues.append(queue)
+        if self.send(message, open_queues, Departure.DEAD_LETTER_REFUSED).queues:
+            departures.note(Departure.DEAD_LETTERED, death.queue.place)
+
+
+def _place(exchange: Exchange) -> str:
+    return f"exchange {exchange.name}" if exchange.name else "the default exchange"

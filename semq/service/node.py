@@ -467,6 +467,7 @@ class Node(Generic[E]):
             "counters": dict(self.engine_counters()),
             "violations": self.engine_violations(),
             "amqp": self.server.counts(),
+            "departures": self.server.departures(),
             "shortage": self.server.alarm,
             "store": {name: getattr(counters, name) for name in counters.__slots__},
             "waiting_work": self.store.waiting,

@@ -3,7 +3,7 @@
 import pytest
 
 from semq.amqp.content import ContentHeader, Properties
-from semq.amqp.errors import NotFound
+from semq.amqp.errors import AccessRefused, NotFound
 from semq.broker.queues.queue import Disposition, Queue
 from semq.broker.services import ServiceExchange, ServiceQueue
 from semq.store.broker.operations import AddMessage
@@ -107,9 +107,34 @@ def test_services_are_found_by_name_and_messages_are_not_routed_to_them() -> Non
     assert list(exchange.match("k", dict)) == []
 
 
-def test_dead_lettered_messages_do_not_reach_a_service() -> None:
+def test_no_queue_and_no_exchange_is_declared_that_leads_to_the_node() -> None:
     model = Model()
     model.vhost.register(ServiceExchange("semq", "x-semq"))
-    model.queue("q", max_length=0, dead_letter_exchange="semq")
-    model.publish("q", b"1")
-    assert model.memory.bytes == 0
+    model.vhost.register(ServiceQueue("inbox"))
+    model.vhost.declare_exchange("events", "topic", True, False, False, {})
+    model.vhost.exchanges["events"].belongs_to_node = True
+    for name in ("semq", "events"):
+        with pytest.raises(
+            AccessRefused, match=rf"'{name}' .* belongs to the node: it cannot be a dead-letter exchange"
+        ):
+            model.queue("q", dead_letter_exchange=name)
+        with pytest.raises(
+            AccessRefused, match=rf"'{name}' .* belongs to the node: it cannot be an alternate exchange"
+        ):
+            model.vhost.declare_exchange("e", "fanout", False, False, False, {"alternate-exchange": name})
+    with pytest.raises(AccessRefused, match=r"queue 'inbox' .* belongs to the node: it cannot take dead letters"):
+        model.queue("q", dead_letter_exchange="", dead_letter_routing_key="inbox")
+    assert {"q", "e"} & {*model.vhost.queues, *model.vhost.exchanges} == set()
+
+
+@pytest.mark.parametrize(("key", "headers"), [("inbox", {}), ("q", {"CC": ["inbox"]}), ("q", {"BCC": ["q", "inbox"]})])
+def test_a_client_cannot_put_a_message_into_a_queue_of_the_node(key: str, headers: dict[str, list[str]]) -> None:
+    model = Model()
+    model.vhost.register(ServiceQueue("inbox"))
+    queue, default = model.queue("q"), model.vhost.find_exchange("")
+    with pytest.raises(
+        AccessRefused, match=r"queue 'inbox' .* belongs to the node: only the node puts messages into it"
+    ):
+        model.vhost.publish(default, message_of(b"1", "", key, headers=headers))
+    assert bodies(queue) == []
+    assert model.vhost.publish_internal("", key, message_of(headers=headers).header, b"").queues == len(bodies(queue))

@@ -12,6 +12,7 @@ from semq.broker.channel.channel import BrokerChannel
 from semq.broker.channel.transaction import Commit, nack_error
 from semq.broker.generated_names import REPLY_TO
 from semq.broker.queues.bodies import release, weight
+from semq.broker.queues.deadletter import disowned
 from semq.broker.queues.message import Message, needs_name_check
 from semq.broker.routing.exchanges import Exchange
 from semq.broker.services import (
@@ -39,6 +40,8 @@ def publish(channel: BrokerChannel, event: Published) -> None:
         resolve_names(channel, event)
     if channel.transaction is not None:
         message = None if exchange.is_service else message_of(event)
+        if message is not None:
+            session.vhost.check_keys(exchange, message)
         channel.transaction.publish(event, message, session.limits)
         return
     number = channel.confirms.next_number() if channel.confirms is not None else 0
@@ -93,14 +96,14 @@ def resolve_names(channel: BrokerChannel, event: Published) -> None:
 
 def message_of(event: Published) -> Message:
     """Return the message for the queues. Raises AmqpError for a header that is not valid."""
-    return Message(event.exchange, event.routing_key, event.header, event.body)
+    return Message(event.exchange, event.routing_key, disowned(event.header), event.body)
 
 
 def deliver(channel: BrokerChannel, exchange: Exchange, event: Published, message: Message) -> PublishResult:
     """Put a message into its queues, or send it as a direct reply; return it to the publisher if it is mandatory,
     reaches neither and was not refused.
     """
-    outcome = channel.session.vhost.publish(exchange, message)
+    outcome = channel.session.vhost.publish(exchange, message, event.mandatory)
     if event.mandatory and not (outcome.queues or outcome.is_refused):
         send_return(channel, event, NO_ROUTE, "NO_ROUTE")
     return outcome

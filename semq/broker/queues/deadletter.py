@@ -6,16 +6,19 @@ RabbitMQ's rules for dead-letter exchanges:
   ``x-first-death-*`` never change.
 - The expiration is removed, so that the message does not expire again in the next queue.
 - A message that would return to a queue in which it died is dropped, unless that death or a later one was a rejection.
+  As since RabbitMQ 4.0.1, deaths that a client has published do not count for this: a program that publishes a received
+  message again does so deliberately. As in RabbitMQ 3, their counts continue. ``disowned`` marks these deaths.
 
 Here x-death lists at most a hundred deaths, and fewer if the header would exceed a frame; ``x-deaths-forgotten`` counts
 the unlisted ones. A message with more than a hundred unlisted deaths is dropped, too, unless a listed death is a
 rejection: it may be in a cycle longer than the list.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from semq.amqp.content import ContentHeader
 from semq.amqp.limits import ConnectionLimits
 from semq.amqp.spec import FRAME_OVERHEAD
 from semq.amqp.wire import Timestamp
@@ -26,6 +29,7 @@ Death = Mapping[str, Any]
 
 _HEADER_MAX = ConnectionLimits().frame_max - FRAME_OVERHEAD  # bytes; a longer header fits into no client's frames
 _DEATHS_MAX = 100  # deaths listed in one message
+_FOREIGN = "published"  # field of a death: it was in a message that a client has published
 _FORGOTTEN = "x-deaths-forgotten"  # header: number of deaths that are not listed
 _FORGOTTEN_MAX = 100
 _COUNT_MAX = 1 << 62  # so that the next number can be encoded
@@ -56,19 +60,30 @@ def _records(deaths: list[dict[str, Any]], forgotten: int, firsts: dict[str, Any
     """Yield headers that record the deaths: first the complete record, then shorter ones."""
     listed = min(len(deaths), _DEATHS_MAX)
     while listed:
-        unlisted = {_FORGOTTEN: forgotten + len(deaths) - listed} if len(deaths) > listed else {}
+        unlisted = {_FORGOTTEN: forgotten + len(_own(deaths[listed:]))} if len(deaths) > listed else {}
         yield {"x-death": deaths[:listed], **unlisted, **firsts}
         listed //= 2
-    count = {_FORGOTTEN: forgotten + len(deaths)}  # never left out: it ends cycles
+    count = {_FORGOTTEN: forgotten + len(_own(deaths))}  # never left out: it ends cycles
     yield {"x-death": None, **count, **firsts}
     yield {"x-death": None, **count}
+
+
+def disowned(header: ContentHeader) -> ContentHeader:
+    """Return the header of a message of a client: its deaths are marked as published."""
+    if b"x-death" not in header.raw:
+        return header
+    deaths = [{**death, _FOREIGN: True} for death in _listed(header.headers or {})]
+    marked = header.amended(headers={"x-death": deaths or None, _FORGOTTEN: None})
+    if len(marked.raw) > max(_HEADER_MAX, len(header.raw)):
+        marked = header.amended(headers={"x-death": None, _FORGOTTEN: None})  # it would fit into no frame
+    return marked
 
 
 def would_cycle(message: Message, queue: str) -> bool:
     """Return whether the message has, or may have, died in ``queue``, and neither that death nor a later one was a
     rejection.
     """
-    deaths = read_deaths(message)
+    deaths = _own(read_deaths(message))
     last = len(deaths) - 1 if _forgotten(message) > _FORGOTTEN_MAX else None
     at = next((index for index, death in enumerate(deaths) if death.get("queue") == queue), last)
     return at is not None and all(death.get("reason") != DeathReason.REJECTED.value for death in deaths[: at + 1])
@@ -76,12 +91,21 @@ def would_cycle(message: Message, queue: str) -> bool:
 
 def read_deaths(message: Message) -> list[Death]:
     """Return the x-death header, latest first; invalid values of clients are ignored."""
-    deaths = message.headers().get("x-death")
+    return _listed(message.headers())
+
+
+def _listed(headers: Mapping[str, Any]) -> list[Death]:
+    deaths = headers.get("x-death")
     return [death for death in deaths if isinstance(death, Mapping)] if isinstance(deaths, list) else []
 
 
 def _forgotten(message: Message) -> int:
     return _count(message.headers().get(_FORGOTTEN))
+
+
+def _own(deaths: Sequence[Death]) -> list[Death]:
+    """Return the deaths since the message was published."""
+    return [death for death in deaths if not death.get(_FOREIGN)]
 
 
 def _count(value: object) -> int:
@@ -93,10 +117,9 @@ def _deaths(message: Message, queue: str, reason: DeathReason, at: datetime) -> 
     earlier = [dict(death) for death in read_deaths(message)]
     repeated = next((d for d in earlier if d.get("queue") == queue and d.get("reason") == reason.value), None)
     if repeated is not None:
-        return [
-            {**repeated, "count": _count(repeated.get("count")) + 1},
-            *(d for d in earlier if d is not repeated),
-        ]
+        others = [death for death in earlier if death is not repeated]
+        repeated.pop(_FOREIGN, None)
+        return [{**repeated, "count": _count(repeated.get("count")) + 1}, *others]
     death: dict[str, Any] = {
         "count": 1,
         "reason": reason.value,

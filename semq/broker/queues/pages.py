@@ -166,9 +166,6 @@ class _PageReading:
         if rows is None:
             self._repeat_later(error)
             return
-        if len(rows) != len(self._page.rows):
-            missing = len(self._page.rows) - len(rows)
-            log.error("queue %s: %d stored messages are missing in the store", self._queue.name, missing)
         self._entries += map(self._queue.entry_of_row, rows)
         self._read_transient()
 

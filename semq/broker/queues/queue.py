@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from semq.amqp.content import ContentHeader
 from semq.broker.arguments import Overflow, QueueSettings
+from semq.broker.departures import Departure
 from semq.broker.environment import DeathReason, Environment
 from semq.broker.long_tasks import SLICE
 from semq.broker.queues.bodies import Body, StoredBody, release, retain
@@ -103,13 +104,24 @@ class Queue:
 
     # Input.
 
-    def refuses(self, message: Message) -> bool:
-        """Return whether the full queue refuses the message (x-overflow); with reject-publish-dlx, dead-letter it."""
+    @property
+    def place(self) -> str:
+        """The queue, as departures name it."""
+        return f"queue {self.name}"
+
+    def refuses(self, message: Message, way: Departure = Departure.REFUSED) -> bool:
+        """Return whether the full queue refuses the message (x-overflow); with reject-publish-dlx, dead-letter it.
+
+        ``way``: how a refused message leaves.
+        """
         settings = self.settings
         if settings.overflow is Overflow.DROP_HEAD or not self._is_over(1, message.size):
             return False
-        if settings.overflow is Overflow.REJECT_PUBLISH_DLX and settings.dead_letter_exchange is not None:
+        goes_on = settings.overflow is Overflow.REJECT_PUBLISH_DLX and settings.dead_letter_exchange is not None
+        if goes_on:
             self.env.on_dead(self, message, DeathReason.MAXLEN)
+        if not goes_on or way is Departure.REFUSED:
+            self.env.departures.note(way, self.place)
         return True
 
     def publish(self, message: Message) -> bool:
@@ -195,6 +207,7 @@ class Queue:
         self.env.pager.read_in(self, page, lambda entries: self._page_read(lane, page, entries))
 
     def _page_read(self, lane: PriorityLane, page: QueuePage, entries: list[QueueEntry]) -> None:
+        self.env.departures.note(Departure.MISSING, self.place, page.count - len(entries))
         self.ready.insert_page(lane, page, entries)
         self.has_expiring = self.has_expiring or any(entry.expires_at is not None for entry in entries)
         self._continue()
@@ -295,6 +308,8 @@ class Queue:
         """Delete deliveries, return them to their positions, or dead-letter them."""
         if self.is_deleted:
             for entry in entries:
+                if disposition is not Disposition.ACK:
+                    self.env.departures.note(Departure.QUEUE_DELETED, self.place)
                 self._forget(entry)
             return
         has_returned = False
@@ -335,6 +350,8 @@ class Queue:
     def _dead_letter(self, entry: QueueEntry, reason: DeathReason) -> None:
         if self.settings.dead_letter_exchange is not None:
             self.env.on_dead(self, entry.message, reason)
+        else:
+            self.env.departures.note(Departure(reason.value), self.place)
         self._forget(entry)
 
     # Limits and deadlines.
@@ -432,6 +449,7 @@ class Queue:
     def purge(self, then: Callable[[], None] = lambda: None) -> int:
         """Delete the waiting messages, not the unacknowledged ones, and call ``then``. Return how many there were."""
         count = len(self.ready)
+        self.env.departures.note(Departure.PURGED, self.place, count)
         self.env.long_tasks.do(chain(self._delete_in_slices(*self.ready.clear()), _single_call(then)))
         return count
 
@@ -453,6 +471,7 @@ class Queue:
     def delete(self) -> int:
         """End the queue and delete its waiting messages; return their number."""
         count = len(self.ready)
+        self.env.departures.note(Departure.QUEUE_DELETED, self.place, count)
         self.env.long_tasks.do(self._delete_in_slices(*self.ready.clear()))
         self.is_deleted = True
         waiting, self.read_waiters = self.read_waiters, []

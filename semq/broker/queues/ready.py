@@ -150,6 +150,13 @@ class ReadyMessages:
         for priority in self._order:
             yield from self._lanes[priority]
 
+    @property
+    def transient_count(self) -> int:
+        """The number of messages that the store does not have as rows."""
+        in_memory = sum(not entry.is_stored for entry in self)
+        written = (page for lane in self._lanes.values() for page in lane.pages if page.entries is None)
+        return in_memory + sum(page.count - len(page.rows) - len(page.kept) for page in written)
+
     def push(self, entry: QueueEntry) -> None:
         lane, size = self._lane(entry.message.priority), entry.message.size
         self._count += 1

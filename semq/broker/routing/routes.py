@@ -11,7 +11,7 @@ def route(
     """Return the queues for a message published to ``start``, each once; cycles of exchanges are safe.
 
     ``lookup`` finds an exchange by name; an alternate exchange that does not exist is ignored, as in RabbitMQ. No other
-    exchange leads to one that belongs to the node.
+    exchange leads to one that belongs to the node or is a service.
     """
     if not start.exchange_destination_count and start.alternate is None:
         return list(dict.fromkeys(start.match(routing_key, headers)))
@@ -35,4 +35,4 @@ def _step(
     if destinations or exchange.alternate is None:
         return destinations
     alternate = lookup(exchange.alternate)
-    return [alternate] if alternate is not None else []
+    return [] if alternate is None or alternate.is_service else [alternate]

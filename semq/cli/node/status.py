@@ -23,7 +23,7 @@ TRAFFIC = (
     "violation",
 )  # fmt: skip
 COUNTER_COLUMNS: tuple[Column, ...] = (("counter", "<"), ("count", ">"), ("meaning", "<"))
-OTHER_FIGURES = ("amqp", "store")  # parts of the answer that --counters prints after the counters
+OTHER_FIGURES = ("amqp", "departures", "store")  # parts of the answer that --counters prints after the counters
 # Figures of a peer's datagrams, in this order. Those after the first three are printed only if they are not 0.
 DATAGRAM_FIGURES = (
     "sent", "received", "lost", "lost_there", "slowed", "too_large", "not_open", "too_fast", "no_room", "forged",

@@ -317,6 +317,8 @@ METRICS = (
         for name in ("connections", "channels", "queues", "messages_ready", "messages_unacked", "memory_bytes",
                      "store_pending_bytes")
     ),
+    Metric("semq_broker_departures_total", "counter", "Messages of applications' queues and exchanges that left "
+           "without a consumer, by way.", _numbers("departures", "way")),
     Metric("semq_partner_online", "gauge", "1 if the partner is online, as the hub reports it; absent if unknown.",
            _partner_online, True),
     Metric("semq_direct_link_up", "gauge", "1 if the direct link with the partner is up.", _direct_ups, True),

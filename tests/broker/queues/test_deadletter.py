@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from semq.amqp.wire import Timestamp
+from semq.broker.departures import Departure
 from semq.broker.environment import DeathReason
 from semq.broker.queues import deadletter
-from semq.broker.queues.deadletter import dead_letter, read_deaths, would_cycle
+from semq.broker.queues.deadletter import dead_letter, disowned, read_deaths, would_cycle
 from semq.broker.queues.message import Message
 from tests.broker.pure import Model, bodies, message_of
 
@@ -82,6 +83,48 @@ def test_a_return_to_a_queue_without_a_rejection_is_a_cycle() -> None:
     assert not would_cycle(rejected, "b")
 
 
+def test_deaths_that_a_client_publishes_are_counted_and_make_no_cycle() -> None:
+    """A program may publish a message again with the headers that it has received, for instance to try again later."""
+    model = Model()
+    model.queue("delay", message_ttl=10, dead_letter_exchange="", dead_letter_routing_key="work")
+    work = model.queue("work")
+    expired = [{"queue": "work", "reason": "expired", "count": 1}, {"queue": "delay", "reason": "expired", "count": 1}]
+    headers = {"x-death": expired, "x-deaths-forgotten": 1000, "mine": 1}
+    for count in (2, 3):
+        model.vhost.publish(model.vhost.find_exchange(""), published(headers, "delay"))
+        model.advance_time(0.01)
+        entry = work.get()
+        assert entry is not None
+        message = entry.message
+        assert [(death["queue"], death["count"]) for death in read_deaths(message)] == [("delay", count), ("work", 1)]
+        headers = message.headers()
+    assert headers["mine"] == 1
+
+
+def test_a_client_cannot_mark_deaths_as_its_own_and_a_cycle_still_ends() -> None:
+    model = Model()
+    for name, other in (("a", "b"), ("b", "a")):
+        model.queue(name, message_ttl=10, dead_letter_exchange="", dead_letter_routing_key=other)
+    model.vhost.publish(
+        model.vhost.find_exchange(""), published({"x-death": [{"queue": "b", "published": False}]}, "a")
+    )
+    for _ in range(5):
+        model.advance_time(0.01)
+    assert model.memory.bytes == 0
+    assert model.env.departures.counts[Departure.CYCLE] == 1
+
+
+def test_published_deaths_are_left_out_if_their_marks_would_exceed_a_frame() -> None:
+    deaths = [{"queue": "q", "reason": "rejected", "count": 1}] * 10
+    unused = deadletter._HEADER_MAX - len(message_of(headers={"x-death": deaths, "mine": ""}).header.raw)
+    assert "x-death" not in published({"x-death": deaths, "mine": "x" * unused}, "k").headers()
+
+
+def published(headers: dict[str, Any], routing_key: str) -> Message:
+    """Return the message that a client has published with these headers."""
+    return Message("", routing_key, disowned(message_of(headers=headers).header), b"")
+
+
 def test_a_cycle_of_two_queues_without_rejection_drops_the_message() -> None:
     model = Model()
     model.queue("a", message_ttl=10, dead_letter_exchange="", dead_letter_routing_key="b")
@@ -121,7 +164,7 @@ def test_a_cycle_of_any_length_ends(length: int, cause: str) -> None:
         model.queue(f"q{number}", **limit, dead_letter_exchange="", dead_letter_routing_key=after)
     model.publish("q0", b"1")
     rounds = 0
-    while model.timers.earliest() is not None:
+    while model.memory.bytes:
         model.advance_time(0)
         rounds += 1
         assert rounds < 50

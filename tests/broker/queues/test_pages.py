@@ -183,7 +183,7 @@ def test_missing_rows_are_reported_and_skipped(caplog: pytest.LogCaptureFixture)
     del model.store.messages[queue.queue_id, 12]
     assert drain(model, queue) == [*range(11), *range(12, 30)]
     assert len(queue.ready) == queue.ready.bytes == 0
-    assert "1 stored messages are missing" in caplog.text
+    assert "queue q in vhost /: 1 message was missing in the store" in caplog.text
 
 
 @pytest.mark.parametrize("is_orderly", [True, False])

@@ -35,10 +35,10 @@ def test_no_exchange_and_no_dead_letter_leads_to_an_exchange_of_the_node() -> No
     vhost.declare_exchange("events", "fanout", True, False, False, {})
     vhost.declare_exchange("e", "direct", False, False, False, {"alternate-exchange": "events"})
     vhost.bind(vhost.find_exchange("amq.fanout"), vhost.find_exchange("events"), "", {})  # before an update of the node
+    dying = model.queue("dying", dead_letter_exchange="events", max_length=0)
     vhost.find_exchange("events").belongs_to_node = True
     vhost.bind(vhost.find_exchange("events"), queue, "", {})
     assert [model.publish("k", exchange=name) for name in ("e", "amq.fanout", "events")] == [0, 0, 1]
-    dying = model.queue("dying", dead_letter_exchange="events", max_length=0)
     assert model.publish("dying") == 1
     assert (len(dying.ready), len(bodies(queue))) == (0, 1)
 
