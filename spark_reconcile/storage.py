@@ -8,6 +8,7 @@ operators must avoid simultaneous runs of one date.
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from pyarrow import ArrowInvalid, NativeFile, fs
 from spark_reconcile.errors import BadRunRequest, BeingRun
 from spark_reconcile.sources.footer import sort_encodings
 
+_PATTERN = re.compile(r"[][{}*?\\]")  # characters with a meaning in patterns of paths
 _BLOCK = 1 << 20
 LOCK_PAUSE_S = 0.1
 
@@ -57,8 +59,13 @@ class Place:
 
     @property
     def uri(self) -> str:
-        """The address for Spark, without percent-encoding."""
+        """The address for Spark, without percent-encoding, to write to."""
         return str(self) if self.scheme else f"file://{self.path}"
+
+    @property
+    def uri_to_read(self) -> str:
+        """The address for Spark's readers, which take it as a pattern (Hadoop's ``FileSystem.globStatus``)."""
+        return _PATTERN.sub(r"\\\g<0>", self.uri)
 
     @property
     def is_local(self) -> bool:
@@ -69,11 +76,15 @@ class Place:
 
     def folders(self) -> list["Place"]:
         """Return the folders in this folder, sorted, without hidden ones; none if this folder does not exist."""
-        return [self / name for name, kind in self._entries() if kind == fs.FileType.Directory]
+        return [self / name for name, kind, _ in self._entries() if kind == fs.FileType.Directory]
 
     def files(self) -> list["Place"]:
         """Return the files in this folder, sorted, without hidden ones; none if this folder does not exist."""
-        return [self / name for name, kind in self._entries() if kind == fs.FileType.File]
+        return [self / name for name in self.sizes()]
+
+    def sizes(self) -> dict[str, int]:
+        """Return the sizes of the files in this folder, by name, without hidden ones; none if it does not exist."""
+        return {name: size for name, kind, size in self._entries() if kind == fs.FileType.File}
 
     def size(self) -> int:
         """Return the size of this file in bytes; -1 if it does not exist."""
@@ -167,10 +178,10 @@ class Place:
         finally:
             os.close(descriptor)
 
-    def _entries(self) -> list[tuple[str, fs.FileType]]:
+    def _entries(self) -> list[tuple[str, fs.FileType, int]]:
         selector = fs.FileSelector(self.path, allow_not_found=True)
-        entries = [(info.base_name, info.type) for info in self.system.get_file_info(selector)]
-        return sorted((name, kind) for name, kind in entries if not name.startswith("."))
+        entries = [(info.base_name, info.type, info.size or 0) for info in self.system.get_file_info(selector)]
+        return sorted(entry for entry in entries if not entry[0].startswith("."))
 
 
 def _try_lock(descriptor: int) -> bool:

@@ -248,7 +248,8 @@ def collect(
     node = asked_node(arguments.node, arguments.config, arguments.institution)
     verify = verifier(Path(settings.trust), clock) if settings.trust else None
     collector = Collector(Place.at(settings.extracts), verify)
-    refused = asyncio.run(_collect(node, arguments.user, arguments.idle, collector, print_message))
+    with collector.lock():
+        refused = asyncio.run(_collect(node, arguments.user, arguments.idle, collector, print_message))
     sources = [f"{manifest.business_date} {manifest.source}" for manifest in collector.received]
     code = 65 if refused else 0
     outcome = "refused" if refused else "collected"

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -22,13 +22,15 @@ _STORE = re.compile(r"[0-9]{1,9}\.[0-9]{1,9}")
 _PART = re.compile(r"part-[0-9A-Za-z-]{1,100}\.parquet")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
+
 
 class ExtractPart(msgspec.Struct, frozen=True):
     """One Parquet file of an extract."""
 
     name: str
-    rows: int
-    bytes: int
+    rows: Count
+    bytes: Count
     sha256: str
 
 
@@ -54,7 +56,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     window_start: int  #: milliseconds since 1970 UTC, inclusive
     window_end: int  #: exclusive
     watermark: int  #: time up to which the ledger is complete
-    rows: int
+    rows: Count
     files: tuple[ExtractPart, ...]
     #: lowest and highest ``seq`` and ``at`` of the rows; None without rows
     seq_first: int | None = None
@@ -99,8 +101,11 @@ Verify = Callable[[str, bytes, Signature, int | None], bool]
 
 
 def folder_of(node: str, store: str) -> str:
-    """Return the name of a ledger's folder, in the folder of the business date."""
-    return f"source={node}.{store}"
+    """Return the name of a ledger's folder, in the folder of the business date.
+
+    Its key is not a column of the extract: readers that derive columns from folders keep both.
+    """
+    return f"ledger={node}.{store}"
 
 
 def date_folder(day: date) -> str:
@@ -148,7 +153,6 @@ def _fault(m: Manifest) -> str:
         (_matches_calendar(m), "its window is not that of its date in its zone, with its cut-off"),
         (abs(m.clock_skew_ms or 0) <= SKEW_MAX_MS, "its clock difference is impossible"),
         (m.window_start <= m.watermark <= m.window_end, "its watermark lies outside its window"),
-        (m.rows >= 0 and all(part.rows >= 0 for part in m.files), "a number of rows is negative"),
         (m.rows == sum(part.rows for part in m.files), "the rows of its files do not add up"),
         (len(m.files) <= FILES_MAX, "it has too many files"),
         (len({part.name for part in m.files}) == len(m.files), "a file is named twice"),

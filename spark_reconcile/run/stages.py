@@ -152,7 +152,7 @@ def _broadcast_if_few(messages: DataFrame, count: int) -> DataFrame:
 
 def _stage(frame: DataFrame, place: Place, *, is_published: bool = True) -> DataFrame:
     _write(frame, place, is_published=is_published)
-    return frame.sparkSession.read.schema(frame.schema).parquet(place.uri)
+    return frame.sparkSession.read.schema(frame.schema).parquet(place.uri_to_read)
 
 
 def _write(frame: DataFrame, place: Place, *, is_published: bool = True) -> None:
@@ -167,7 +167,7 @@ def _write(frame: DataFrame, place: Place, *, is_published: bool = True) -> None
 
 def read(spark: SparkSession, place: Place) -> DataFrame:
     """Return a table that an earlier run wrote."""
-    return spark.read.parquet(place.uri)
+    return spark.read.parquet(place.uri_to_read)
 
 
 class Absence(NamedTuple):

@@ -82,7 +82,7 @@ class Source:
 
     @property
     def uris(self) -> list[str]:
-        return [file.uri for file in self.files]
+        return [file.uri_to_read for file in self.files]
 
     def facts(self) -> dict[str, Any]:
         m = self.manifest
@@ -126,7 +126,7 @@ def missing(required: Iterable[str], sources: Sequence[Source], day: date) -> li
 
 
 def _examine(day: date, folder: Place, verify: Verify | None) -> Source:
-    name = folder.name.removeprefix("source=")
+    name = folder.name.removeprefix("ledger=")
     if not (folder / MANIFEST_FILE).exists():
         return Source(day, name, "UNFINISHED", folder=folder)
     try:

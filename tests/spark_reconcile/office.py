@@ -169,7 +169,7 @@ class Office:
             (self.extracts / date_folder(day) / folder_of(node, store) / MANIFEST_FILE).write(manifest.encode())
 
     def folder(self, name: str, day: date = DAY) -> Path:
-        return self.root / "extracts" / f"business_date={day}" / f"source={name}.1.1"
+        return self.root / "extracts" / f"business_date={day}" / f"ledger={name}.1.1"
 
     def advance(self, days: int) -> None:
         self.clock.now += timedelta(days=days)

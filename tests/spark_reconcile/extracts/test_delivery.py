@@ -46,9 +46,9 @@ def test_pieces_are_joined_in_any_order_and_when_repeated(folder: Place, collect
     assert [collector.accept(piece) for piece in order] == [None] * len(order)
     manifest = collector.accept(pieces[-1])
     assert manifest is not None
-    arrived = Path(f"{collector.root}/business_date={DAY}/source=1.a.1.1")
+    arrived = Path(f"{collector.root}/business_date={DAY}/ledger=1.a.1.1")
     assert content(arrived) == content(Path(str(folder)))
-    assert (collector.root / SPOOL / "source=1.a").folders() == []
+    assert (collector.root / SPOOL / "1.a").folders() == []
 
 
 def test_a_small_extract_is_one_piece(folder: Place, collector: Collector) -> None:
@@ -63,8 +63,8 @@ def test_a_parcel_with_a_changed_byte_is_refused_and_removed(folder: Place, coll
     wrong = dataclasses.replace(last, content=last.content[:-1] + bytes([last.content[-1] ^ 1]))
     with pytest.raises(BadExtract):
         collector.accept(document(wrong.encode()))
-    assert not Path(f"{collector.root}/business_date={DAY}/source=1.a.1.1/manifest.json").exists()
-    assert (collector.root / SPOOL / "source=1.a").folders() == []
+    assert not Path(f"{collector.root}/business_date={DAY}/ledger=1.a.1.1/manifest.json").exists()
+    assert (collector.root / SPOOL / "1.a").folders() == []
 
 
 @pytest.mark.parametrize("fault", ["a full disk", "another process"])
@@ -83,7 +83,7 @@ def test_no_piece_is_lost_if_the_parcel_cannot_be_joined_yet(
         with (collector.root / date_folder(DAY) / folder_of("1.a", "1.1")).lock(), pytest.raises(BeingRun):
             collector.accept(last)
     assert collector.accept(last) is not None
-    assert (collector.root / SPOOL / "source=1.a").folders() == []
+    assert (collector.root / SPOOL / "1.a").folders() == []
 
 
 def full_disk(*given: object) -> None:
@@ -100,7 +100,7 @@ def test_a_piece_that_arrives_again_after_its_parcel_was_joined_leaves_nothing(
         assert collector.accept(pieces[-1]) is not None
         for piece in pieces:
             assert collector.accept(piece) is None
-        assert (collector.root / SPOOL / "source=1.a").folders() == []
+        assert (collector.root / SPOOL / "1.a").folders() == []
         (collector.root / date_folder(DAY) / folder_of("1.a", "1.1")).remove()  # then the parcel is accepted again
 
 
@@ -111,14 +111,6 @@ def test_a_delivery_that_goes_on_with_pieces_of_another_size_is_complete(folder:
     second = list(cut(folder, 400))
     manifests = [collector.accept(document(piece.encode())) for piece in second]
     assert [manifest is not None for manifest in manifests] == [False] * (len(second) - 1) + [True]
-
-
-def test_pieces_that_an_earlier_version_has_stored_are_used(folder: Place, collector: Collector) -> None:
-    *pieces, last = cut(folder, 500)
-    for piece in pieces:
-        (collector.root / SPOOL / "source=1.a" / piece.parcel / f"{piece.number:05d}").write(piece.content)
-    assert collector.accept(document(last.encode())) is not None
-    assert (collector.root / SPOOL / "source=1.a").folders() == []
 
 
 def test_the_number_of_pieces_determines_their_bytes(folder: Place) -> None:
@@ -144,7 +136,7 @@ def test_extracts_without_a_required_signature_are_refused_and_leave_nothing(
     [piece] = cut(folder)
     with pytest.raises(BadExtract, match="signature"):
         collector.accept(document(piece.encode()))
-    assert (collector.root / SPOOL / "source=1.a").folders() == []
+    assert (collector.root / SPOOL / "1.a").folders() == []
 
 
 def test_unfinished_parcels_of_a_node_are_bounded(folder: Place, collector: Collector) -> None:
@@ -155,6 +147,51 @@ def test_unfinished_parcels_of_a_node_are_bounded(folder: Place, collector: Coll
     with pytest.raises(BadExtract, match="full") as caught:
         collector.accept(document(second.encode()))
     assert SPOOL in caught.value.remedy
+
+
+def test_the_number_of_pieces_of_a_node_in_the_spool_is_bounded(
+    folder: Place, collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "SPOOLED_MAX", 2)
+    pieces = [document(piece.encode()) for piece in cut(folder, 500)]
+    for piece in (*pieces[:2], *pieces[:2]):
+        assert collector.accept(piece) is None
+    with pytest.raises(BadExtract, match="full"):
+        collector.accept(pieces[2])
+    again = Collector(collector.root)  # another process counts what is on the disk
+    with pytest.raises(BadExtract, match="full"):
+        again.accept(pieces[2])
+    assert again.accept(document(next(cut(folder, 500)).encode(), "1.b/reports")) is None
+
+
+def test_a_piece_costs_no_search_of_the_spool(
+    folder: Place, collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pieces of parcels that are never completed would otherwise make every later piece of all nodes slower."""
+    [*pieces, _] = cut(folder, 500)
+    collector.accept(document(pieces[0].encode()))
+    monkeypatch.setattr(Place, "_entries", lambda place: pytest.fail(f"{place} was searched"))
+    for piece in pieces[1:]:
+        assert collector.accept(document(piece.encode())) is None
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("negative"), OverflowError(), MemoryError(), RecursionError(), KeyError("x")]
+)
+def test_a_parcel_that_cannot_be_processed_is_refused_like_a_wrong_one(
+    folder: Place, collector: Collector, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*given: object) -> None:
+        raise error
+
+    [piece] = cut(folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(parcel, "_write_part", fail)
+        with pytest.raises(BadExtract) as caught:
+            collector.accept(document(piece.encode()))
+    assert type(error).__name__ in str(caught.value.facts["why"])
+    assert (collector.root / SPOOL / "1.a").folders() == []
+    assert collector.accept(document(piece.encode())) is not None
 
 
 def test_an_extract_with_too_many_pieces_is_refused_with_the_setting_to_raise(
@@ -171,10 +208,11 @@ def test_an_extract_with_too_many_pieces_is_refused_with_the_setting_to_raise(
     [
         b"",
         b"an order",
-        Piece("00" * 32, 2, 1, b"").encode(),
-        Piece("00" * 32, 0, 1, b"").encode(),
-        Piece("00" * 32, 1, 1 << 20, b"").encode(),
-        Piece("00" * 32, 1, 1, b"").encode()[:-5],
+        Piece("00" * 32, 2, 1, b"x").encode(),
+        Piece("00" * 32, 0, 1, b"x").encode(),
+        Piece("00" * 32, 1, 1 << 20, b"x").encode(),
+        Piece("00" * 32, 1, 1, b"x").encode()[:-6],
+        Piece("00" * 32, 1, 2, b"").encode(),
     ],
 )
 def test_an_invalid_piece_is_refused(body: bytes) -> None:

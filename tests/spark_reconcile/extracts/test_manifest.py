@@ -41,6 +41,8 @@ def test_the_signature_covers_all_fields_except_itself_and_the_time_of_creation(
         ("files", []), ("files", 7), ("node", None),
         ("files", [{"name": "../part-1.parquet", "rows": 3, "bytes": 10, "sha256": "0" * 64}]),
         ("files", [{"name": "part-1.parquet", "rows": 3, "bytes": 10, "sha256": "0"}]),
+        ("files", [{"name": "part-1.parquet", "rows": 3, "bytes": -1, "sha256": "0" * 64}]),
+        ("files", [{"name": "part-1.parquet", "rows": 3, "bytes": 2**63, "sha256": "0" * 64}]),
         ("files", [{"name": "part-1.parquet", "rows": -1, "bytes": 10, "sha256": "0" * 64},
                    {"name": "part-2.parquet", "rows": 4, "bytes": 10, "sha256": "0" * 64}]),
         ("files", [{"name": "part-1.parquet", "rows": 1, "bytes": 10, "sha256": "0" * 64},

@@ -75,7 +75,8 @@ def sign(content: bytes) -> Signature:
 
 @pytest.fixture(scope="module")
 def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> PublishedRun:
-    root = tmp_path_factory.mktemp("published")
+    # Names of folders are names, not patterns.
+    root = tmp_path_factory.mktemp("published") / "[prod] {a,b}*?\\ #1 100% 订单"
     settings = ReconcileSettings(
         extracts=str(root / "extracts"), reports=str(root / "reports"), zone="Asia/Shanghai", stories_max=2,
         names={"1.10001": "上海凌云贸易", "1.10002": "<b>津南物流</b>"},

@@ -49,7 +49,7 @@ def test_the_same_seed_makes_the_same_ledgers(tmp_path: Path, clock: StandingClo
         generate(Place.at(tmp_path / name), Place.at(tmp_path / "t"), DAY, Calendar(), clock, 100, nodes=2, seed=5)
     one, two = ({f.name: f.read_bytes() for f in (tmp_path / n).rglob("part-*")} for n in ("one", "two"))
     assert one == two
-    assert len(list((tmp_path / "one").rglob(f"source={HUB}*"))) == 1
+    assert len(list((tmp_path / "one").rglob(f"ledger={HUB}*"))) == 1
 
 
 def test_messages_of_different_dates_have_different_names(tmp_path: Path, clock: StandingClock) -> None:

@@ -192,7 +192,7 @@ def test_a_node_with_an_absent_ledger_is_incomplete(office: Office) -> None:
     office.deliver([*lines, *other])
     assert (context_of(office).hub_complete, context_of(office).incomplete) == (True, frozenset())
     for node in ("1.b", HUB):
-        part = next(Path(office.extracts.path).rglob(f"source={node}.2.1/part-*"))
+        part = next(Path(office.extracts.path).rglob(f"ledger={node}.2.1/part-*"))
         part.write_bytes(part.read_bytes()[:-1])
     context = context_of(office)
     assert (context.hub_complete, context.incomplete) == (False, {"1.b", HUB})

@@ -202,13 +202,13 @@ def test_an_extract_that_is_replaced_while_it_is_checked_is_checked_again(
 
 
 def test_an_extract_delivered_twice_is_used_once(office: Office, folder: Path) -> None:
-    shutil.copytree(folder, folder.with_name("source=copy"))
+    shutil.copytree(folder, folder.with_name("ledger=copy"))
     found = [source for source in inputs.gather(office.extracts, [DAY]) if source.source == "1.b.1.1"]
     assert sorted(source.state for source in found) == ["COMPLETE", "REPEATED"]
 
 
 def test_a_later_extract_supersedes_an_earlier_one(office: Office, folder: Path) -> None:
-    older = folder.with_name("source=older")
+    older = folder.with_name("ledger=older")
     shutil.copytree(folder, older)
     described = json.loads((older / "manifest.json").read_text())
     set_manifest(older, watermark=described["watermark"] - 1)
@@ -217,12 +217,12 @@ def test_a_later_extract_supersedes_an_earlier_one(office: Office, folder: Path)
     described["files"][0]["rows"] -= 1
     (older / "manifest.json").write_text(json.dumps(described))
     found = {source.folder.name: source.state for source in inputs.gather(office.extracts, [DAY]) if source.folder}
-    assert found["source=older"] == "SUPERSEDED"
-    assert found["source=1.b.1.1"] == "COMPLETE"
+    assert found["ledger=older"] == "SUPERSEDED"
+    assert found["ledger=1.b.1.1"] == "COMPLETE"
 
 
 def test_two_extracts_that_contradict_each_other_are_both_refused(office: Office, folder: Path) -> None:
-    other = folder.with_name("source=other")
+    other = folder.with_name("ledger=other")
     shutil.copytree(folder, other)
     rewrite(other, lambda t: t.set_column(3, "at", pa.array([at + 1 for at in t["at"].to_pylist()])))
     found = [source.state for source in inputs.gather(office.extracts, [DAY]) if source.source == "1.b.1.1"]
