@@ -122,7 +122,12 @@ def _reconcile(day: date, arguments: Arguments, settings: ReconcileSettings, clo
         master=arguments.master,
         memory=arguments.memory,
     )
-    return run(settings, request, clock, Progress(clock))
+    result = run(settings, request, clock, Progress(clock))
+    try:
+        runs.copy_metrics(Place.at(settings.reports), day, settings.metrics_file)
+    except OSError as error:  # the run is published; the alert on an old success calls if this goes on
+        _print_message(f"{settings.metrics_file} was not written: {error.strerror or error}")
+    return result
 
 
 def _backfill(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:

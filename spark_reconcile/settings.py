@@ -50,6 +50,7 @@ class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     # Relative paths begin at the folder of the configuration file; without a file, at the working directory.
     extracts: str = "var/extracts"  #: folder or address of the extracts of all nodes
     reports: str = "var/reconcile"  #: folder or address of the runs
+    metrics_file: str = ""  #: copy of metrics.prom of the newest date, for the textfile collector of Prometheus
     zone: str = "UTC"  #: time zone of business dates; default: as in [extract]
     cutoff: str = "00:00"  #: local time at which a business date ends; default: as in [extract]
     in_flight_s: Count = 900  #: time after its last step for which an incomplete message is IN_FLIGHT
@@ -108,7 +109,7 @@ def load(path: Path | None) -> ReconcileSettings:
         raise BadSettings("[reconcile] or [extract] is not a table.", file=str(path))
     calendar = {name: extract_table[name] for name in ("zone", "cutoff") if name in extract_table}
     settings = from_table(calendar | table)
-    given = {name: getattr(settings, name) for name in ("extracts", "reports", "trust")}
+    given = {name: getattr(settings, name) for name in ("extracts", "reports", "trust", "metrics_file")}
     resolved = {name: _resolved(path, place) for name, place in given.items() if place}
     return msgspec.structs.replace(settings, **resolved)
 

@@ -76,7 +76,7 @@ def write_report(
     (place / "report.html").write(render(content, settings).encode())
     (place / SUMMARY).write(canonical(facts))
     seconds = clock.monotonic() - begun
-    (place / "metrics.prom").write(metrics(findings, clock.wall().timestamp(), seconds).encode())
+    (place / runs.METRICS).write(metrics(findings, clock.wall().timestamp(), seconds).encode())
 
 
 def _pairs(findings: Findings, place: Place, settings: ReconcileSettings, days: list[date]) -> Pairs:

@@ -49,6 +49,8 @@ COLUMNS = (
     ExceptionColumn("At the hub", "hub_word"),
     ExceptionColumn("At the receiver", "receiver_word"),
     ExceptionColumn("Reason", "reason"),
+    ExceptionColumn("SHA-256 at the sender", "sender_digest"),
+    ExceptionColumn("SHA-256 at the receiver", "receiver_digest"),
     ExceptionColumn("AppKey type", "app_key_type"),
     ExceptionColumn("AppKey hash", "app_key_hash"),
     ExceptionColumn("Stored copy (LK1)", "lk1"),

@@ -1,14 +1,15 @@
 """Files for spreadsheets: CSV in UTF-8, with foreign texts protected from conversion.
 
 Spreadsheets convert texts that resemble a formula, a number, a date or a truth value. An apostrophe before the text
-prevents the conversion: ``1.10010`` is a node, not 1.1001. If rows were left out, the last line of the file states how
-many rows there are.
+prevents the conversion: ``1.10010`` is a node, not 1.1001. If rows were left out, a file beside it, with CUT_NOTE after
+the name, states how many rows there are: a line of another form would confuse programs (RFC 4180).
 """
 
 import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from semq.foreign_text import in_page
@@ -17,6 +18,7 @@ from spark_reconcile.storage import Place
 Row = TypeVar("Row")
 
 _BYTE_ORDER_MARK = "\ufeff"
+CUT_NOTE = ".cut.txt"
 _BLOCK = 1 << 20
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")  # including full-width characters
 _NUMBER = r"(\d+[.,]?\d*|[.,]\d+|\d{1,3}([.,' ]\d{3})+([.,]\d*)?)(e[+-]?\d+)?\s?%?"
@@ -63,9 +65,10 @@ def write_sheet(
                 stream.write(text.getvalue().encode())
                 text.seek(0)
                 text.truncate()
-        if written < found:
-            sheet.writerow([f"Cut: the first {written:,} of {found:,} rows; all of them are in {table_name}."])
         stream.write(text.getvalue().encode())
+    if written < found:
+        note = f"{target.name} has the first {written:,} of {found:,} rows; all of them are in {table_name}.\n"
+        replace(target, path=f"{target.path}{CUT_NOTE}").write(note.encode())
     return SheetSize(found, written)
 
 

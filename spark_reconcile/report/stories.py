@@ -19,6 +19,7 @@ from spark_reconcile.run.readings import STORY_LINES
 
 Row = dict[str, Any]
 SIDES = ("sender", "hub", "receiver")
+DIGEST_DIGITS = 16  # hexadecimal digits of a digest in a line; exceptions.csv has all
 PAIRS_NAMED = 8  # pairs named with a finding, those with most of its messages
 
 
@@ -87,7 +88,17 @@ class _MessageTexts:
             "side": side_word(line["side"]),
             "words": event_words(line["side"], line["event"]),
             "att": line["att"] or "",
-            "details": " ".join(filter(None, (fault, line["lk1"] and f"copy {line['lk1']}", line["reason"]))),
+            "details": " ".join(
+                filter(
+                    None,
+                    (
+                        fault,
+                        line["lk1"] and f"copy {line['lk1']}",
+                        line["digest"] and f"SHA-256 {line['digest'][:DIGEST_DIGITS]}…",
+                        line["reason"],
+                    ),
+                )
+            ),
         }
 
     def _clocks(self, lines: Sequence[Row]) -> list[tuple[str, str]]:

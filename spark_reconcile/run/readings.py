@@ -126,7 +126,7 @@ def stories(exception_lines: Place, lk0s: Collection[str]) -> dict[str, list[Row
     return by_message
 
 
-_STORY_COLUMNS = ["lk0", "at", "outside", "side", "event", "node", "store", "seq", "att", "lk1", "reason"]
+_STORY_COLUMNS = ["lk0", "at", "outside", "side", "event", "node", "store", "seq", "att", "lk1", "digest", "reason"]
 
 
 def _shorten(lines: list[Row]) -> None:

@@ -8,6 +8,7 @@ reports/business_date=2026-11-20/
 import json
 import re
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from semq.clock import Clock
@@ -16,7 +17,8 @@ from spark_reconcile.errors import NoSuchRun
 from spark_reconcile.extracts.manifest import canonical, date_folder
 from spark_reconcile.storage import Place
 
-CURRENT, RESULT, SUMMARY = "CURRENT", "_RESULT.json", "summary.json"
+CURRENT, RESULT, SUMMARY, METRICS = "CURRENT", "_RESULT.json", "summary.json", "metrics.prom"
+_METRICS_MAX = 1 << 20  # bytes; the labels are closed sets
 _MOMENT = "%Y%m%dT%H%M%SZ"
 _RUN = re.compile(r"run=([0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}-[0-9a-f]{4})")
 _JSON_MAX = 64 << 20  # bytes; every summary is smaller
@@ -80,6 +82,18 @@ def finish(run: Run, result: dict[str, Any]) -> None:
 def point_to(reports: Place, run: Run) -> None:
     """Make this run the current one of its date."""
     (reports / date_folder(run.day) / CURRENT).write(f"{run.name}\n".encode())
+
+
+def copy_metrics(reports: Place, day: date, file: str) -> None:
+    """Replace ``file`` (empty: none) by the metrics of the current run of a date, unless a later date has a run.
+
+    The file gets mode 0644, because the collector is another user. Raises OSError.
+    """
+    run = current(reports, day)
+    if not file or run is None or any(later > day and current(reports, later) for later in dates(reports)):
+        return
+    Place.at(file).write((run.place / METRICS).read(_METRICS_MAX))
+    Path(file).chmod(0o644)
 
 
 def current(reports: Place, day: date) -> Run | None:

@@ -123,12 +123,17 @@ def exception_lines(lines: DataFrame, verdicts: DataFrame, exceptions: int, plac
     names = _broadcast_if_few(verdicts.where(F.col("verdict").isin(*EXCEPTIONS)).select("lk0"), exceptions)
     story_lines = lines.select(F.expr(lines_to_facts.KEY).alias("lk0"), *_STORY_COLUMNS)
     selected = story_lines.join(names, "lk0", "leftsemi")
-    texts = {name: F.expr(f"make_valid_utf8({name})") for name in ("lk1", "reason", *_APP_KEY)}
+    texts = {name: F.expr(f"make_valid_utf8({name})") for name in ("lk1", "digest", "reason", *_APP_KEY)}
     return _stage(selected.withColumns(texts), place, is_published=False)
 
 
 _APP_KEY = ("app_key_hash", "app_domain", "app_type", "app_subtype")  # parts of an AppKey that may be in extracts
-_STORY_COLUMNS = ("at", "outside", "side", "event", "node", "store", "seq", "att", "lk1", "reason", *_APP_KEY)
+_STORY_COLUMNS = ("at", "outside", "side", "event", "node", "store", "seq", "att", "lk1", "digest", "reason", *_APP_KEY)
+# The digests that the two ends noted; a sender that has several is told apart by the lines of the story.
+_DIGESTS = {
+    f"{side.name.lower()}_digest": f"max(if(side = {int(side)} AND event = {int(event)}, nullif(digest, ''), NULL))"
+    for side, event in ((Side.SENDER, Event.ACCEPTED), (Side.RECEIVER, Event.RECEIVED))
+}
 
 
 def exceptions(verdicts: DataFrame, exception_lines: DataFrame, place: Place) -> DataFrame:
@@ -137,7 +142,8 @@ def exceptions(verdicts: DataFrame, exception_lines: DataFrame, place: Place) ->
     details = (
         exception_lines.groupBy("lk0")
         .agg(F.expr(_REASON).alias("reason"), *(F.max(F.expr(f"nullif({name}, '')")).alias(name) for name in _APP_KEY),
-             F.max(F.expr("nullif(lk1, '')")).alias("lk1"))
+             F.max(F.expr("nullif(lk1, '')")).alias("lk1"),
+             *(F.expr(digest).alias(name) for name, digest in _DIGESTS.items()))
     )  # fmt: skip
     described = selected.join(details, "lk0", "left").withColumns(
         {"side": F.expr(f"CASE finding {_SIDE} END"), "deed": F.expr(f"CASE finding {_DEED} END")}

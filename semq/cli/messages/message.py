@@ -261,7 +261,7 @@ async def trace(
     id: Id,
     here: Annotated[bool, typer.Option("--here", help="Read only this node's ledger.")] = False,
     full: Annotated[
-        bool, typer.Option("--full", help="Print details with all their lines, for instance tracebacks.")
+        bool, typer.Option("--full", help="Print digests, and details with all their lines, for instance tracebacks.")
     ] = False,
 ) -> None:
     """Show the history of one message from the ledgers of its sender, the hub and its receiver. Each line names its

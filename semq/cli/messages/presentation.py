@@ -193,12 +193,14 @@ def trace_line(line: Mapping[str, Any]) -> str:
 
 
 def print_trace(out: Output, traced: Mapping[str, Any], *, full: bool = False) -> None:
-    """Print the events of a message, then notices. ``full``: print all lines of details."""
+    """Print the events of a message, then notices. ``full``: print digests, and all lines of details."""
     for line in traced["events"]:
         first_line, _, further_lines = str(line.get("detail") or "").partition("\n")
         out.line(trace_line(line | {"detail": first_line} if full else line))
         if full and further_lines:
             out.text(further_lines, "    ")
+        if full and line.get("digest"):
+            out.text(f"SHA-256 {line['digest']}, {line['size']} bytes", "    ")
     for line in traced["events"]:
         if not line.get("proved", True):
             out.notice(f"* passed on by {line.get('via')} without a proof: {line['node']} has no certificate")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_reconcile.report.sheets import cell, write_sheet
+from spark_reconcile.report.sheets import CUT_NOTE, cell, write_sheet
 from spark_reconcile.storage import Place
 
 
@@ -52,16 +52,18 @@ def write(target: Path, count: int, rows_max: int) -> tuple[list[list[str]], tup
     return list(csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))), sheet
 
 
-def test_a_complete_file_has_no_closing_line(tmp_path: Path) -> None:
+def test_a_complete_file_has_no_note(tmp_path: Path) -> None:
     rows, sheet = write(tmp_path / "x.csv", 3, rows_max=3)
+    assert [file.name for file in tmp_path.iterdir()] == ["x.csv"]
     assert rows == [["Name", "Number"], *([f"数据 {n}, a", f"{n}"] for n in range(3))]
     assert sheet == (3, 3)
     assert write(tmp_path / "x.csv", 0, rows_max=3) == ([["Name", "Number"]], (0, 0))
 
 
-def test_a_cut_file_names_the_total_in_its_last_line(tmp_path: Path) -> None:
+def test_a_note_beside_a_cut_file_names_the_total(tmp_path: Path) -> None:
     rows, sheet = write(tmp_path / "x.csv", 100_000, rows_max=99_998)
     assert sheet == (100_000, 99_998)
-    assert len(rows) == 1 + 99_998 + 1
-    assert rows[-2] == ["数据 99997, a", "99997"]
-    assert rows[-1] == ["Cut: the first 99,998 of 100,000 rows; all of them are in x.parquet."]
+    assert len(rows) == 1 + 99_998
+    assert rows[-1] == ["数据 99997, a", "99997"]
+    note = (tmp_path / f"x.csv{CUT_NOTE}").read_text()
+    assert note == "x.csv has the first 99,998 of 100,000 rows; all of them are in x.parquet.\n"

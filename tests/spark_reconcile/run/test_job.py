@@ -144,6 +144,20 @@ def test_the_file_for_spreadsheets_lists_every_exception(published: PublishedRun
     assert len(rows) == published.summary["exceptions"]
 
 
+def test_different_digests_stand_where_an_analyst_looks_for_them(published: PublishedRun) -> None:
+    exceptions = published.table("exceptions.parquet")
+    other = exceptions[exceptions["verdict"] == "DIGEST_MISMATCH"]
+    assert len(other) > 0
+    page = (published.folder / "report.html").read_text()
+    for row in other.to_dict("records"):
+        digests = [row["sender_digest"], row["receiver_digest"]]
+        assert [len(digest) for digest in digests] == [64, 64]
+        assert len(set(digests)) == 2
+        assert f"{digests[0]}".encode() in (published.folder / "exceptions.csv").read_bytes()
+    assert any(all(f"SHA-256 {row[f'{side}_digest'][:16]}" in page for side in ("sender", "receiver"))
+               for row in other.to_dict("records"))  # fmt: skip
+
+
 def test_the_size_of_the_page_is_bounded(published: PublishedRun) -> None:
     page = (published.folder / "report.html").read_text()
     assert len(page) < 500_000

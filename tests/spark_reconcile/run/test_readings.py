@@ -127,7 +127,7 @@ def test_a_story_has_the_first_lines_of_a_message_in_the_order_of_time(tmp_path:
     def line(lk0: str, at: int, seq: int | None) -> dict[str, Any]:
         return {
             "lk0": lk0, "at": at, "outside": False, "side": 1, "event": 1, "node": "1.a", "store": "1.1", "seq": seq,
-            "att": 0, "lk1": "", "reason": "", "app_type": None,
+            "att": 0, "lk1": "", "digest": "", "reason": "", "app_type": None,
         }  # fmt: skip
 
     count = 30 * readings.STORY_LINES
@@ -138,6 +138,6 @@ def test_a_story_has_the_first_lines_of_a_message_in_the_order_of_time(tmp_path:
     assert [row["seq"] for row in found["short"]] == [None, 1, 2]
     assert [row["at"] for row in found["long"]] == list(range(1, readings.STORY_LINES + 2))
     assert found["short"][0].keys() == {
-        "at", "outside", "side", "event", "node", "store", "seq", "att", "lk1", "reason"
+        "at", "outside", "side", "event", "node", "store", "seq", "att", "lk1", "digest", "reason"
     }  # fmt: skip
     assert readings.stories(Place.at(tmp_path / "none"), []) == {}

@@ -46,6 +46,18 @@ def test_a_pointer_to_a_removed_run_is_ignored(tmp_path: Path, clock: StandingCl
     assert runs.history(reports, DAY + timedelta(days=1), 3) == []
 
 
+def test_the_metrics_of_the_newest_date_are_at_one_place_for_every_user(tmp_path: Path, clock: StandingClock) -> None:
+    reports, file = Place.at(tmp_path / "reports"), tmp_path / "collector" / "semq-reconcile.prom"
+    for day, expected in ((DAY, "0"), (DAY + timedelta(days=1), "1"), (DAY, "1")):
+        run = runs.begin(reports, day, clock, "ab" * 32)
+        (run.place / runs.METRICS).write(str((day - DAY).days).encode())
+        runs.point_to(reports, run)
+        runs.copy_metrics(reports, day, str(file))
+        assert file.read_text() == expected
+        assert file.stat().st_mode & 0o777 == 0o644
+    runs.copy_metrics(reports, DAY, "")
+
+
 @pytest.mark.parametrize("damage", [b'{"messages": 1', b"\xff", b"", b"[]"])
 def test_unreadable_summaries_of_old_runs_are_omitted(tmp_path: Path, clock: StandingClock, damage: bytes) -> None:
     reports = Place.at(tmp_path)
