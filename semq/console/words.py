@@ -45,6 +45,15 @@ CHECKS: dict[str, tuple[str, str]] = {
         "violations by peers",
         "Tell the operator of the peer what was refused, and which version your node has.",
     ),
+    "rows": (
+        "rows refused by Postgres",
+        "A trigger, constraint or policy on a table of the node refuses documents: remove it, then submit them again.",
+    ),
+    "jobs": ("scheduled jobs", "See the error on the page of scheduled work; the job runs again at its usual time."),
+    "database": (
+        "requirements of the database",
+        "Follow the advice in the detail; `semq doctor` checks the same list.",
+    ),
     "telemetry": ("export of spans", "Check address, headers and the collector; documents are not affected."),
     "extract": ("nightly extract", "Check the log of the node; run the job again on the page of scheduled work."),
     "folders": ("folders", "Correct the problem in the detail. Meanwhile documents wait; they are tried again."),

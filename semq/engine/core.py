@@ -1,7 +1,7 @@
 """State shared by all parts of an engine: address, store, clock, outgoing mail and counters."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from semq.clock import Clock
 from semq.engine.document_spans import DocumentSpans
@@ -12,7 +12,7 @@ from semq.engine.ports import AppEvent, Counters, Events
 from semq.engine.receiver.pieces import PieceStock
 from semq.engine.settings import EngineSettings
 from semq.engine.violations import WINDOW_S, Violations
-from semq.errors import SemqError
+from semq.errors import SemqError, Unavailable
 from semq.foreign_text import shortened
 from semq.store.rows import MARKER, Event, LedgerLine, Outbound, RareChange, Side
 from semq.store.unit import Recovered, Unit
@@ -20,6 +20,8 @@ from semq.store.work import COMMITTED, NO_NEEDS, Failed, Steps, Work, WorkStore,
 from semq.umx_t.address import Address
 from semq.umx_t.locator import LK0, LK1, Store
 from semq.umx_t.status import Outcome
+
+T = TypeVar("T")
 
 
 class Core:
@@ -72,6 +74,28 @@ class Core:
             work.on_failure = failed
         work.ahead = ahead
         self._store.post(work, later=later)
+
+    def post_each(
+        self,
+        items: Sequence[T],
+        make: Callable[[Sequence[T]], Work],
+        failed: Callable[[Sequence[T], Exception], None] = lambda items, error: None,
+        *,
+        later: bool = False,
+    ) -> None:
+        """Post the work of several items, which ``make`` returns. If it fails, post the work of each item alone, so
+        that an item for which Postgres refuses a row stops no other. ``failed`` gets a single item, or all items if the
+        store is away.
+        """
+
+        def divide(error: Exception) -> None:
+            if len(items) == 1 or isinstance(error, Unavailable):
+                failed(items, error)
+                return
+            for item in items:
+                self.post_each([item], make, failed)
+
+        self.post(make(items), failed=divide, later=later)
 
     def new_id(self) -> int:
         number = self._next_id

@@ -63,6 +63,7 @@ class Tracks:
     def __init__(self) -> None:
         self._all: dict[tuple[str, int], Track] = {}
         self._ready: dict[str, dict[int, Track]] = {}  #: by source, in the order of turns
+        self._single = 0  #: number of pieces of work that take one row each
 
     @property
     def has_ready(self) -> bool:
@@ -126,6 +127,25 @@ class Tracks:
             track.low = NEVER
             picks.append(Pick(track, limit, track.cursor, track.wake_count))
         return picks
+
+    def after_refusal(self, taken: int, last: tuple[Pick, int] | None) -> None:
+        """Continue after Postgres has refused the rows of a piece of work that took ``taken`` rows.
+
+        The same rows are read again, one in each piece of work. A row that is refused alone is passed over: it waits
+        for ``wake_all`` or the next start. ``last``: the last row taken, with its read.
+        """
+        if taken > 1:
+            self._single = max(self._single, taken)
+        elif last is not None:
+            pick, row = last
+            self.note_read(pick, row, found=True)
+
+    def limited(self, limit: int) -> int:
+        """Return how many rows the next piece of work may take, at most ``limit``."""
+        if not self._single:
+            return limit
+        self._single -= 1
+        return min(limit, 1)
 
     def note_read(self, pick: Pick, cursor: int, *, found: bool, blocked: bool = False) -> None:
         """Note a committed read up to ``cursor``. ``found``: it returned rows; ``blocked``: as in ``Track``."""

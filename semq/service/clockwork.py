@@ -51,6 +51,7 @@ class ScheduledJob:
     # Only for a job that runs more often than it has work:
     make_due: Callable[[], None] | None = None  #: makes the work due now
     due: Callable[[], float] | None = None  #: returns when the work is due, in monotonic time
+    failure: Callable[[], str] | None = None  #: returns why the last work failed; empty: it did not
 
 
 @dataclass(slots=True)
@@ -121,6 +122,10 @@ class Clockwork:
             job = self._scheduler.get_job(name)
             self._scheduler.reschedule_job(name, trigger=Every(job.trigger.every_s, in_s))
 
+    def failing(self) -> dict[str, str]:
+        """Return the error of each job whose last run, or last work, failed."""
+        return {name: record.error for name, record in self.records.items() if record.error}
+
     def on_mail(self) -> None:
         """Flush the engine's mail at the end of the turn."""
         self._turn.before_flush(self._flush)
@@ -179,7 +184,7 @@ class Clockwork:
             record.error = repr(error)
             raise
         else:
-            record.error = ""
+            record.error = job.failure() if job.failure is not None else ""
         finally:
             record.took_s = self._clock.monotonic() - began
             again_in_s = record.again_in_s

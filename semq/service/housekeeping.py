@@ -34,10 +34,15 @@ class Housekeeping:
         )
         self._due = clock.monotonic() + FIRST_S
         self._check = check
+        self._failure = ""  #: of the last run
         self._doubt = ""  #: why the last run has deleted nothing
 
     def jobs(self) -> list[ScheduledJob]:
-        return [ScheduledJob("housekeeping", CHECK_S, self.run_if_due, self.make_due, lambda: self._due)]
+        return [
+            ScheduledJob(
+                "housekeeping", CHECK_S, self.run_if_due, self.make_due, lambda: self._due, lambda: self._failure
+            )
+        ]
 
     def make_due(self) -> None:
         self._due = self._clock.monotonic()
@@ -49,8 +54,10 @@ class Housekeeping:
             removed = await tidy(self._url(), self._clock.wall().date(), self._keep, self._may_delete)
         except psycopg.Error as error:
             self._due = self._clock.monotonic() + RETRY_S
-            log.warning("housekeeping_failed", error=str(error).strip(), again_in_s=RETRY_S)
+            self._failure = " ".join(str(error).split())
+            log.warning("housekeeping_failed", error=self._failure, again_in_s=RETRY_S)
         else:
+            self._failure = ""
             now, deletes_from = self._clock.monotonic(), self._check.deletes_from
             self._due = now + EVERY_S if now >= deletes_from else min(now + EVERY_S, deletes_from)
             if self._doubt:

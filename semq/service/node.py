@@ -470,6 +470,8 @@ class Node(Generic[E]):
             "departures": self.server.departures(),
             "shortage": self.server.alarm,
             "store": {name: getattr(counters, name) for name in counters.__slots__},
+            "refused_rows": self.store.refusals.recent(),
+            "failing_jobs": self.clockwork.failing(),
             "waiting_work": self.store.waiting,
             "extract": self.nightly.last,
             "telemetry": self.telemetry.status() if self.telemetry is not None else {},

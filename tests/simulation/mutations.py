@@ -253,11 +253,11 @@ def store_what_is_refused(original: Any) -> Any:
     def changed(relay: Relay, peer: Any, messages: Any) -> None:
         original(relay, peer, messages)
         away = [message for message in messages if str(message.envelope.target.node) not in relay.sessions]
-        barred = [message for message in away if relay._refusal(message) is not None]
-        for message in barred:
+        refused = [(message, None) for message in away if relay._refusal(message) is not None]
+        for message, _ in refused:
             relay.custody.expect(str(message.envelope.target.node))
-        if barred:
-            relay.custody.store(barred, {}, relay._refuse)
+        if refused:
+            relay.custody.store(refused, relay._refuse)
 
     return changed
 

@@ -5,6 +5,7 @@ and both must fit the row.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 from semq.engine.errors import NotYours
 from semq.engine.hub.custody import Custody
@@ -40,26 +41,26 @@ class Copies:
     def _receive_acks(self, acks: Sequence[Ack]) -> None:
         here = [ack for ack in acks if self._stores.is_here(ack.lk1)]
         if here:
-            self._core.post(self._acks(here))
+            self._core.post_each(here, self._acks)
         self._stores.receive_acks([ack for ack in acks if not self._stores.is_here(ack.lk1)])
 
     def receive_noted_refusals(self, source: Address, records: Sequence[Receipt]) -> None:
         """H17: a sender has noted the refusal of copies of its messages."""
         noted = [(_copy(r), r.ident) for r in records if self._stores.is_here(_copy(r))]
         if noted:
-            self._core.post(self._noted(source, noted))
+            self._core.post_each(noted, partial(self._noted, source))
 
     def receive_answers(self, source: Address, records: Sequence[Inquiry]) -> None:
         """H11 and H12: answers to inquiries of this store."""
         here, _ = self._named(records)
         if here:
-            self._core.post(self._answers(source, here))
+            self._core.post_each(here, partial(self._answers, source))
 
     def receive_custody_inquiries(self, source: Address, records: Sequence[Inquiry]) -> None:
         """H9: inquiries of a sender to the custodian."""
         here, elsewhere = self._named(records)
         if here:
-            self._core.post(self._custody_inquiries(source, here))
+            self._core.post_each(here, partial(self._custody_inquiries, source))
         self._stores.answer_custody(source, elsewhere)
 
     def receive_inquiries(self, source: Address, target: Address, records: Sequence[Inquiry]) -> None:
@@ -67,7 +68,7 @@ class Copies:
         if self._custody.is_clear(str(target), class3=True):
             self.pass_on(source, target, records)
         else:
-            self._core.post(self._inquiries(source, target, records))
+            self._core.post_each(records, partial(self._inquiries, source, target))
 
     def pass_on(self, source: Address, target: Address, records: Sequence[Inquiry]) -> None:
         """H8: pass inquiries on to the target if it is online, else answer OFFLINE.

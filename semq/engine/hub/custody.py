@@ -7,6 +7,7 @@ through ``copy_acts``.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from semq.engine.core import Core
@@ -17,6 +18,8 @@ from semq.engine.ports import Directory
 from semq.engine.sender.lanes import Lane, Pump
 from semq.engine.time.inquiry import Asked, Sweep
 from semq.engine.time.schedule import Schedule
+from semq.foreign_text import shortened
+from semq.store.postgres.errors import RowRefused
 from semq.store.rows import Event, Outbound, Reason, Side, Stored
 from semq.store.unit import Needs, Query, Recovered, Unit, Unsettled
 from semq.store.work import COMMITTED, Steps, work
@@ -26,6 +29,7 @@ from semq.umx_t.status import SendStatus
 
 K = TypeVar("K")
 Refuse = Callable[[Envelope, Reason], None]
+Barred = tuple[Data, Reason | None]  # a message, and the reason to refuse it unless a copy is stored
 # A refused row has the status SS_SENT, so that the sweep of inquiries finds it and repeats the refusal (H16). The flag
 # ``held`` keeps it from being sent.
 STATUS = {
@@ -80,33 +84,38 @@ class Custody:
         """Note that ``store`` will get a message, which no later one may overtake."""
         self._storing[dest] = self._storing.get(dest, 0) + 1
 
-    def store(self, messages: Sequence[Data], barred: Mapping[int, Reason], refuse: Refuse) -> None:
+    def store(self, messages: Sequence[Barred], refuse: Refuse) -> None:
         """H1 and H4: take custody of messages.
 
-        ``barred``: reasons to refuse messages, by index. After the commit ``refuse`` is called for each of these that
-        has no stored copy (H1).
+        After the commit ``refuse`` is called for each message with a reason that has no stored copy (H1), and for each
+        message whose row Postgres refuses.
         """
-        expected = [message for index, message in enumerate(messages) if index not in barred]
-        self.core.post(self._store(messages, expected, barred, refuse), failed=lambda error: self._end_store(expected))
+        self.core.post_each(messages, partial(self._store, refuse), partial(self._not_stored, refuse))
+
+    def _not_stored(self, refuse: Refuse, messages: Sequence[Barred], error: Exception) -> None:
+        self._end_store(messages)
+        if isinstance(error, RowRefused) and not error.is_passing:
+            reason = (error.code, shortened(f"The hub's database refused it: {error.facts['fault']}", 300))
+            for message, _ in messages:
+                if not message.envelope.void and message.envelope.att == 1:  # a later attempt: the receiver may have it
+                    refuse(message.envelope, reason)
 
     @work
-    def _store(
-        self, messages: Sequence[Data], expected: Sequence[Data], barred: Mapping[int, Reason], refuse: Refuse
-    ) -> Steps:
-        unit = yield Needs(relayed={message.envelope.ident for message in messages})
+    def _store(self, refuse: Refuse, messages: Sequence[Barred]) -> Steps:
+        unit = yield Needs(relayed={message.envelope.ident for message, _ in messages})
         after = AfterCopies()
         refused: list[tuple[Envelope, Reason]] = []
-        for index, message in enumerate(messages):
+        for message, reason in messages:
             row = unit.relayed.get(message.envelope.ident)
-            if row is None and index in barred:
-                refused.append((message.envelope, barred[index]))
+            if row is None and reason is not None:
+                refused.append((message.envelope, reason))
                 continue
             event = HubEvent.store if row is None else HubEvent.again
             if row is not None and message.envelope.void and (not row.void or copy_state(row) is CopyState.REFUSED):
                 event = HubEvent.replace
             self.apply_event(unit, row, event, after, message)
         yield COMMITTED
-        self._end_store(expected)
+        self._end_store(messages)
         self._count_new(after.new)
         self.apply(after)
         for envelope, reason in refused:
@@ -114,8 +123,8 @@ class Custody:
         for dest, source, priority in dict.fromkeys((row.dest, row.source, row.priority) for row in after.new):
             self.pump.wake_track(dest, source, priority)
 
-    def _end_store(self, messages: Sequence[Data]) -> None:
-        for message in messages:
+    def _end_store(self, messages: Sequence[Barred]) -> None:
+        for message in (message for message, reason in messages if reason is None):
             self._decrement(self._storing, str(message.envelope.target.node))
 
     def _count_new(self, rows: Sequence[Outbound]) -> None:

@@ -49,8 +49,7 @@ class Relay:
 
     def receive_messages(self, peer: Address, messages: Sequence[Data]) -> None:
         """Forward, store or refuse messages of one node, in order."""
-        to_store: list[Data] = []
-        barred: dict[int, Reason] = {}
+        to_store: list[tuple[Data, Reason | None]] = []
         self._at = self.core.now_ms()
         for message in messages:
             envelope = message.envelope
@@ -61,8 +60,7 @@ class Relay:
                 self.note_violation(fault, str(peer), envelope)
             elif (reason := self._refusal(message)) is not None:
                 if self._may_be_held(envelope, reason):
-                    barred[len(to_store)] = reason
-                    to_store.append(message)
+                    to_store.append((message, reason))
                 else:
                     self._refuse(envelope, reason)
             elif self._forward(envelope, message):
@@ -71,9 +69,9 @@ class Relay:
                 self._discard(envelope)
             else:
                 self.custody.expect(str(envelope.target.node))
-                to_store.append(message)
+                to_store.append((message, None))
         if to_store:
-            self.custody.store(to_store, barred, self._refuse)
+            self.custody.store(to_store, self._refuse)
 
     def _refusal(self, message: Data) -> Reason | None:
         envelope = message.envelope
@@ -197,5 +195,5 @@ class Relay:
 
     def flush(self) -> None:
         if self._lines:
-            self.core.post(note_lines(self._lines), later=True)
+            self.core.post_each(self._lines, note_lines, later=True)
             self._lines = []

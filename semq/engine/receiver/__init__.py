@@ -3,6 +3,7 @@
 | module     | subject                                                              |
 |------------|----------------------------------------------------------------------|
 | recording  | recording of messages, exactly once, and their Acks (R1, R2)         |
+| attempts   | attempts at a message whose rows Postgres refuses                    |
 | ledger     | the entries of the messages that have arrived                        |
 | reacks     | ReAck, ReAck2, inquiries about recorded messages (R3-R5, R7, R8)     |
 | handover   | handover of received documents to the application (R6)               |

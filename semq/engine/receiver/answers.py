@@ -1,7 +1,8 @@
 """Answers of applications about delivered documents, and acts of operators on received documents (PROTOCOL.md R6)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from semq.engine.core import Core, with_why
 from semq.engine.latency import Stage
@@ -10,6 +11,7 @@ from semq.engine.receiver.handover import Handover
 from semq.engine.time.cleanup import delete_if_done
 from semq.errors import Unavailable
 from semq.foreign_text import shortened
+from semq.store.postgres.errors import RowRefused
 from semq.store.rows import Pending
 from semq.store.unit import Needs, Unit
 from semq.store.work import COMMITTED, Failed, Steps, after_commit, work
@@ -86,8 +88,15 @@ class ApplicationAnswers:
 
     def _post(self, answer: ApplicationAnswer, report: ActReport | None = None, *, later: bool = False) -> None:
         failed = report.failed if report is not None else None
-        self._core.post(
-            self._handle(answer, report), later=later, failed=lambda error: self.not_committed(answer, error, failed)
+        if report is not None:
+            not_committed = partial(self.not_committed, answer, failed=failed)
+            self._core.post(self._handle(answer, report), later=later, failed=not_committed)
+            return
+        self._core.post_each(
+            answer.brefs,
+            lambda brefs: self._handle(replace(answer, brefs=brefs), None),
+            lambda brefs, error: self.not_committed(replace(answer, brefs=brefs), error),
+            later=later,
         )
 
     @work
@@ -107,8 +116,9 @@ class ApplicationAnswers:
         """Deliver the documents of an answer again, because its commit failed."""
         self._core.count("answer_failed")
         if not answer.is_act:
-            # If the store is lost, the next engine delivers the document again.
-            is_lost = isinstance(error, Unavailable)
+            # If the store is lost, the next engine delivers the document again. So it does if Postgres refuses the row:
+            # this engine would deliver the document, and fail, without end.
+            is_lost = isinstance(error, Unavailable | RowRefused)
             end_delivery = self._handover.release if is_lost else self._handover.deliver_again
             for bref in answer.brefs:
                 end_delivery(bref)

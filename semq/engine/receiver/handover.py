@@ -6,6 +6,7 @@ commit before it is made.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from semq.engine.receiver.order import (
 from semq.engine.receiver.user_queue import UserQueue
 from semq.engine.time.cleanup import delete_if_done
 from semq.engine.tracks import Pick, interleaved
+from semq.store.postgres.errors import RowRefused
 from semq.store.rows import InStreamKey, Pending
 from semq.store.unit import FirstInOrder, InboxTracks, Needs, StoppedOrder, Unit, Waiting
 from semq.store.work import COMMITTED, Steps, work
@@ -107,12 +109,19 @@ class Handover:
                 queue.is_feeding = True
                 self.core.post(self._read_tracks(queue), failed=lambda error: queue.note_fed())
                 return
-            keys, picks = queue.pick(min(free, self.core.settings.claim_rows))
+            keys, picks = queue.pick(queue.tracks.limited(min(free, self.core.settings.claim_rows)))
             if picks:
                 queue.is_feeding = True
-                self.core.post(self._feed(queue, picks), failed=lambda error: queue.note_fed())
+                taken: list[tuple[Pick, int]] = []
+                self.core.post(self._feed(queue, picks, taken), failed=partial(self._not_fed, queue, taken))
             if sum(self.search(key, user) for key in keys) or picks:
                 return  # ``feed`` is called again when this work ends
+
+    def _not_fed(self, queue: UserQueue, taken: list[tuple[Pick, int]], error: Exception) -> None:
+        queue.note_fed()
+        if isinstance(error, RowRefused) and taken:
+            queue.tracks.after_refusal(len(taken), taken[-1])
+            self.feed(queue.user)
 
     def is_feeding(self, user: str) -> bool:
         return self.queue_of(user).is_feeding
@@ -139,18 +148,19 @@ class Handover:
             return True
         order.searching, order.again = True, False
         self._searches += 1
-        self.core.post(
-            self._find_next(key, order, user, is_in_turn), failed=lambda error: self._search_failed(key, order)
-        )
+        self.core.post(self._find_next(key, order, user, is_in_turn), failed=partial(self._search_failed, key, order))
         return True
 
     def _end_search(self, order: Order) -> None:
         order.searching = False
         self._searches -= 1
 
-    def _search_failed(self, key: OrderId, order: Order) -> None:
+    def _search_failed(self, key: OrderId, order: Order, error: Exception) -> None:
         self._end_search(order)
-        self.queue_of(order.user).note_ready(key)
+        if isinstance(error, RowRefused) and not error.is_passing:
+            self.feed(order.user)  # the order waits for its next document or the next start, the others go on
+        else:
+            self.queue_of(order.user).note_ready(key)
 
     def continue_order(self, key: OrderId, user: str) -> None:
         """Find the next document of an order, deliver it in its turn, and deliver to free consumers of ``user``."""
@@ -211,10 +221,12 @@ class Handover:
         self.feed(queue.user)
 
     @work
-    def _feed(self, queue: UserQueue, picks: list[list[Pick]]) -> Steps:
+    def _feed(self, queue: UserQueue, picks: list[list[Pick]], taken: list[tuple[Pick, int]]) -> Steps:
+        """Deliver rows. ``taken`` gets them, for the case that Postgres refuses one of them."""
         bytes_max = self.core.settings.claim_bytes // len(picks)
         sources = [[(pick, _query(queue, pick, bytes_max)) for pick in source] for source in picks]
         unit = yield Needs(queries={query for source in sources for _, query in source})
+        taken.clear()
         deliveries: list[list[Delivery]] = []
         orders: dict[OrderId, None] = {}
         ends: list[tuple[Pick, int, bool]] = []
@@ -225,6 +237,7 @@ class Handover:
                 cursor = pick.after
                 for row in islice(unit.pending_found(query), remaining):
                     cursor = row.bref
+                    taken.append((pick, cursor))
                     remaining -= 1
                     given += self._given(unit, row, orders)
                 found = unit.found.get(query) or ()
@@ -274,7 +287,7 @@ class Handover:
                     self.feed(user)  # the free consumer was not used
                 return
             following = self._give_next(key, order, row, user)
-            self.core.post(following, failed=lambda error: self._search_failed(key, order))
+            self.core.post(following, failed=partial(self._search_failed, key, order))
             return
         self._end_search(order)
         order.blocked = 0

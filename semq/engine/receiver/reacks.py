@@ -5,6 +5,7 @@ message has arrived (R5) is answered from the ledger alone.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from semq.engine.core import Core
@@ -40,11 +41,11 @@ class ReAcks:
 
     def receive_reacks(self, source: Address, records: Sequence[Receipt]) -> None:
         """R3 and R4: ReAck and ReAck2."""
-        self.core.post(self._reacks(source, records), later=True)
+        self.core.post_each(records, partial(self._reacks, source), later=True)
 
     def receive_inquiries(self, source: Address, records: Sequence[Inquiry]) -> None:
         """R5: inquiries whether this node has a message."""
-        self.core.post(self._inquiries(source, records))
+        self.core.post_each(records, partial(self._inquiries, source))
 
     @work
     def _reacks(self, source: Address, records: Sequence[Receipt]) -> Steps:

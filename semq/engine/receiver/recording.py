@@ -15,6 +15,7 @@ from semq.engine.errors import BeyondWindow, DocumentTooLarge, Expired, Mismatch
 from semq.engine.frames import check_headers, document_size
 from semq.engine.ports import OpenedPayload, Secrecy
 from semq.engine.receiver import ledger
+from semq.engine.receiver.attempts import Attempt
 from semq.engine.receiver.delivery import AfterDelivery, apply_event, status_without_delivery
 from semq.engine.receiver.handover import Handover
 from semq.engine.receiver.pieces import (
@@ -99,16 +100,21 @@ class Receiver:
         large = [message for message in messages if self._is_stored_ahead(message)]
         others = [message for message in messages if not self._is_stored_ahead(message)] if large else messages
         if others:
-            self.core.post(self._record(peer, others), failed=partial(self._record_apart, peer, others))
+            self.core.post_each(others, partial(self._record, peer), partial(self._record_refused, peer, Attempt()))
         for message in large:
-            self.core.post(self._record(peer, [message]), ahead=[(RECEIVED_BODIES, bytes(message.body))])
+            failed = partial(self._record_refused, peer, Attempt(), [message])
+            ahead = [(RECEIVED_BODIES, bytes(message.body))]
+            self.core.post(self._record(peer, [message]), ahead=ahead, failed=failed)
 
-    def _record_apart(self, peer: Address, messages: Sequence[Data], error: Exception) -> None:
-        """Record messages one by one after a failure, unless the store is away: the fault may be in one of them, and
-        they would arrive together again."""
-        if len(messages) > 1 and not isinstance(error, Unavailable):
-            for message in messages:
-                self.core.post(self._record(peer, [message]))
+    def _record_refused(self, peer: Address, attempt: Attempt, messages: Sequence[Data], error: Exception) -> None:
+        """Record a message as rejected if Postgres refuses one of its rows, so that its sender learns the reason.
+
+        If Postgres refuses the rejected message, too, only its position is recorded.
+        """
+        following = attempt.following(error)
+        if len(messages) == 1 and following is not None:
+            failed = partial(self._record_refused, peer, following, messages)
+            self.core.post(self._record(peer, messages, attempt=following), failed=failed)
 
     def _without_manifests(self, peer: Address, messages: Sequence[Data]) -> list[Data]:
         """Begin the search for the pieces of each manifest, after which it is recorded; return the other messages."""
@@ -124,7 +130,8 @@ class Receiver:
         return others
 
     def _record_manifest(self, peer: Address, message: Data, here: PiecesHere) -> None:
-        self.core.post(self._record(peer, [message], here))
+        failed = partial(self._record_refused, peer, Attempt(), [message])
+        self.core.post(self._record(peer, [message], here), failed=failed)
 
     def _is_stored_ahead(self, message: Data) -> bool:
         """Whether the body is stored ahead, on another connection. A sealed body is not: it must be opened first."""
@@ -132,8 +139,10 @@ class Receiver:
         return is_large and message.envelope.is_class3 and not message.envelope.is_sealed
 
     @work
-    def _record(self, peer: Address, messages: Sequence[Data], here: PiecesHere = NO_PIECES) -> Steps:
-        """``here``: the pieces of the only message, if it is a manifest."""
+    def _record(
+        self, peer: Address, messages: Sequence[Data], here: PiecesHere = NO_PIECES, attempt: Attempt | None = None
+    ) -> Steps:
+        """``here``: the pieces of the only message, if it is a manifest. ``attempt``: None for the first."""
         with_slots = _with_slots(messages)
         slots = [slot for _, slot in with_slots if slot is not None]
         unit = yield Needs(
@@ -141,7 +150,7 @@ class Receiver:
             recorded=set(slots),
             seen={message.envelope.ident for message, slot in with_slots if slot is None},
         )
-        arrivals = _Arrivals(self, peer, unit, here)
+        arrivals = _Arrivals(self, peer, unit, here, attempt or Attempt())
         for message, slot in with_slots:
             arrivals.record(message, slot)
         yield COMMITTED
@@ -151,13 +160,14 @@ class Receiver:
 class _Arrivals:
     """The messages of one piece of work, in its unit."""
 
-    def __init__(self, receiver: Receiver, peer: Address, unit: Unit, here: PiecesHere) -> None:
+    def __init__(self, receiver: Receiver, peer: Address, unit: Unit, here: PiecesHere, attempt: Attempt) -> None:
         self._receiver = receiver
         self.core = receiver.core
         self._secrecy = receiver.secrecy
         self._peer = peer
         self._unit = unit
         self._pieces_here = here  #: the pieces of a manifest
+        self._attempt = attempt
         #: copies to acknowledge: envelope, ledger entry, and number of the recorded row (0 for a duplicate)
         self._acks: list[tuple[Envelope, Recorded, int]] = []
         self._rows: list[tuple[Pending, bool]] = []  #: recorded rows, each with a flag: it waits for the application
@@ -245,12 +255,13 @@ class _Arrivals:
     def _acknowledge(self, arrival: Arrival, copy: Copy) -> None:
         envelope = copy.envelope
         self.core.count("duplicate")
-        self._unit.ledger.append(
-            LedgerLine(
-                self._at, Side.RECEIVER, Event.DUPLICATE, envelope.ident, str(envelope.target), envelope.att,
-                str(envelope.lk1 or ""),
-            )
-        )  # fmt: skip
+        if self._attempt.has_rows:
+            self._unit.ledger.append(
+                LedgerLine(
+                    self._at, Side.RECEIVER, Event.DUPLICATE, envelope.ident, str(envelope.target), envelope.att,
+                    str(envelope.lk1 or ""),
+                )
+            )  # fmt: skip
         self._acks.append((envelope, copy.entry, 0))
 
     def _check_address(self, envelope: Envelope) -> None:
@@ -330,6 +341,8 @@ class _Arrivals:
         piece or manifest; None: it is not."""
         if is_expired(envelope.attributes.expires_at, self._at):
             return Expired.code, "It arrived after its time."
+        if self._attempt.reason is not None:
+            return self._attempt.reason
         is_piece = envelope.target.user == PIECES_USER
         try:
             check_headers(envelope.attributes)
@@ -358,6 +371,13 @@ class _Arrivals:
 
     def _insert(self, envelope: Envelope, slot: Slot | None, entry: Recorded, opened: OpenedPayload) -> int:
         a, ident, target, payload = envelope.attributes, envelope.ident, str(envelope.target), opened.payload
+        if slot is not None:
+            self._unit.record(slot, entry)
+        else:
+            # Without the digest: for classes 1 and 2 a copy with other bytes is a duplicate.
+            self._unit.note_seen(envelope.lk0, Recorded(entry.status, reason=entry.reason))
+        if not self._attempt.has_rows:
+            return 0
         if self.core.spans is not None:
             self.core.spans.begin(Side.RECEIVER, envelope, self._at)
         row = Pending(
@@ -372,11 +392,6 @@ class _Arrivals:
         ]  # fmt: skip
         if entry.status is not Arrival.RECV and not row.order_key:
             row.app_status = status_without_delivery(row)  # R6; those with an order key end when it is their turn (F3)
-        if slot is not None:
-            self._unit.record(slot, entry)
-        else:
-            # Without the digest: for classes 1 and 2 a copy with other bytes is a duplicate.
-            self._unit.note_seen(envelope.lk0, Recorded(entry.status, reason=entry.reason))
         shown = _as_opened(envelope, opened) if entry.status is Arrival.RECV else envelope
         shown = replace(shown, proved=entry.proved)
         self._unit.insert_pending(row, Stored(encode_envelope(shown), payload))

@@ -6,6 +6,7 @@ While the store may hold unsent rows for a destination, new rows wait there, too
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 from semq.engine.core import Core
@@ -13,6 +14,7 @@ from semq.engine.errors import BodyUnreadable
 from semq.engine.stored_envelopes import decode_envelope
 from semq.engine.tracks import Pick, Tracks, interleaved
 from semq.foreign_text import shortened
+from semq.store.postgres.errors import RowRefused
 from semq.store.rows import Event, Outbound, Side, Stored
 from semq.store.unit import Needs, Unit, Unsent
 from semq.store.work import COMMITTED, Steps, work
@@ -125,7 +127,15 @@ class Pump:
         limit = min(self.owner.capacity(lane), self._core.settings.claim_rows)
         if limit > 0:
             lane.claiming = True
-            self._core.post(self._claim(lane, lane.tracks.pick(limit)), failed=lambda error: lane.end_claim())
+            taken: list[tuple[Pick, int]] = []
+            picks = lane.tracks.pick(lane.tracks.limited(limit))
+            self._core.post(self._claim(lane, picks, taken), failed=partial(self._not_claimed, lane, taken))
+
+    def _not_claimed(self, lane: Lane, taken: list[tuple[Pick, int]], error: Exception) -> None:
+        lane.end_claim()
+        if isinstance(error, RowRefused) and taken:
+            lane.tracks.after_refusal(len(taken), taken[-1])
+            self.run(lane)
 
     def run_all(self) -> None:
         for lane in list(self.lanes.values()):
@@ -141,12 +151,16 @@ class Pump:
         self.owner.plan_inquiry(object_id)
 
     @work
-    def _claim(self, lane: Lane, picks: list[list[Pick]]) -> Steps:
-        """S2 and H5: change rows from SS_INIT to SS_SENT, and send them after the commit (rule N8)."""
+    def _claim(self, lane: Lane, picks: list[list[Pick]], taken: list[tuple[Pick, int]]) -> Steps:
+        """S2 and H5: change rows from SS_INIT to SS_SENT, and send them after the commit (rule N8).
+
+        ``taken`` gets the rows, for the case that Postgres refuses one of them.
+        """
         bytes_max = self._core.settings.claim_bytes // len(picks)
         sources = [[(pick, _query(lane, pick, bytes_max)) for pick in source] for source in picks]
         unit = yield Needs(queries={query for source in sources for _, query in source})
         claims = [_Claims(self._core, self.owner, unit, source, bytes_max) for source in sources]
+        taken[:] = [row for claim in claims for row in claim.taken]
         frames = interleaved([claim.frames for claim in claims])
         yield COMMITTED
         lane.claiming = False
@@ -179,6 +193,7 @@ class _Claims:
         self._unit = unit
         self._rows_left, self._bytes_left = reads[0][0].limit, bytes_max
         self.frames: list[Data] = []
+        self.taken: list[tuple[Pick, int]] = []  #: rows, each with its read
         self.sent: list[tuple[int, int]] = []  #: rows, each with the number of its sends
         self.deleted: list[Outbound] = []  #: copies of rows that are deleted when they are sent
         self.events: list[Any] = []
@@ -195,6 +210,7 @@ class _Claims:
                 blocking = row
                 break
             cursor = row.object_id
+            self.taken.append((pick, row.object_id))
             if not row.held:  # earlier work of this unit may have held the row
                 self._claim_row(row)
         return cursor, bool(self._unit.found.get(query)), blocking

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from semq.engine.errors import Cancelled, NotYours, RefusedByOperator, UnknownTarget
 from semq.engine.ports import PacketProof
@@ -50,15 +51,15 @@ class Receipts:
         prove a signed Ack2 alone)."""
         # An Ack-Fwd may wait: usually an Ack2 follows and shares the commit.
         is_hint = all(record.flag is HubFlag.FORWARDED for _, record in placed_records)
-        self._core.post(self._receipts(SpeakingNode(source, proof), placed_records), later=is_hint)
+        self._core.post_each(placed_records, partial(self._receipts, SpeakingNode(source, proof)), later=is_hint)
 
     def receive_answers(self, source: Address, records: Sequence[Inquiry], proof: PacketProof | None = None) -> None:
         """Process answers of receivers and the hub to inquiries of this node."""
-        self._core.post(self._answers(SpeakingNode(source, proof), records))
+        self._core.post_each(records, partial(self._answers, SpeakingNode(source, proof)))
 
     def receive_inquiries(self, source: Address, records: Sequence[Inquiry], proof: PacketProof | None = None) -> None:
         """Process inquiries of receivers; each proves that the receiver has recorded the message."""
-        self._core.post(self._inquiries(SpeakingNode(source, proof), records))
+        self._core.post_each(records, partial(self._inquiries, SpeakingNode(source, proof)))
 
     @work
     def _receipts(self, speaker: SpeakingNode, placed_records: Sequence[tuple[int, Receipt]]) -> Steps:

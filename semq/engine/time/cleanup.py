@@ -5,8 +5,12 @@ batches. For instance, rows of the sender that ended without a delivery stay for
 the outcome (S5c).
 """
 
+from collections.abc import Sequence
+from functools import partial
+
 from semq.engine.core import Core
 from semq.engine.sender.refused_copies import is_kept
+from semq.store.postgres.errors import RowRefused
 from semq.store.rows import Outbound, Pending
 from semq.store.unit import Needs, Unit
 from semq.store.work import COMMITTED, Steps, work
@@ -49,7 +53,7 @@ class Cleaner:
         pause_s = self._core.settings.cleanup_s
         self._not_before = now + (min(PIECES_PAUSE_S, pause_s) if has_pieces else pause_s)
         self._core.post(
-            self._clean(outbound, pending), later=True, failed=lambda error: self._put_back(outbound, pending)
+            self._clean(outbound, pending), later=True, failed=partial(self._not_cleaned, outbound, pending)
         )
 
     @property
@@ -67,13 +71,18 @@ class Cleaner:
         del ids[:limit]
         return batch
 
-    def _put_back(self, outbound: list[int], pending: list[int]) -> None:
+    def _not_cleaned(self, outbound: list[int], pending: list[int], error: Exception) -> None:
+        """Try again later. If Postgres refuses a row, delete each alone; a row that it refuses alone stays."""
         self._busy = False
+        if isinstance(error, RowRefused):
+            self._core.post_each(outbound, lambda ids: self._clean(ids, ()), later=True)
+            self._core.post_each(pending, lambda ids: self._clean((), ids), later=True)
+            return
         self._outbound.extend(outbound)
         self._pending.extend(pending)
 
     @work
-    def _clean(self, outbound: list[int], pending: list[int]) -> Steps:
+    def _clean(self, outbound: Sequence[int], pending: Sequence[int]) -> Steps:
         unit = yield Needs(outbound=set(outbound), pending=set(pending))
         found = (unit.outbound.get(object_id) for object_id in outbound)
         ended = [row for row in found if row is not None and row.outcome is not None and not self._is_kept(row)]

@@ -5,12 +5,15 @@ use a limited share of a link.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from semq.engine.core import Core
 from semq.engine.sender.deeds import AfterOutbound
 from semq.engine.sender.sender import Sender
 from semq.engine.time.schedule import Schedule, Slice
+from semq.store.postgres.errors import RowRefused
 from semq.store.rows import Outbound, Pending
 from semq.store.unit import Needs, Query, Unfinished, Unit, Unsettled
 from semq.store.work import COMMITTED, Steps, work
@@ -54,7 +57,7 @@ class Sweep:
         if slice_ is not None:
             self._busy = True
             self._not_before = now + self.core.settings.ask_pause_s
-            self.core.post(self._ask_about(slice_), failed=lambda error: self._put_back(slice_))
+            self.core.post(self._ask_about(slice_), failed=partial(self._put_back, slice_))
 
     @property
     def next_due(self) -> float | None:
@@ -88,9 +91,17 @@ class Sweep:
             self.schedule.again(slice_, now, self.core.clock.random(), asked.longest_s)
         asked.send()
 
-    def _put_back(self, slice_: Slice) -> None:
+    def _put_back(self, slice_: Slice, error: Exception) -> None:
+        """Ask again about a slice. If Postgres refuses one of its rows, divide it, so that this row stops no other."""
         self._busy = False
-        self.schedule.put_back(slice_, self.core.now() + 1.0)
+        now, middle = self.core.now(), (slice_.first + slice_.last) // 2
+        if not isinstance(error, RowRefused):
+            self.schedule.put_back(slice_, now + 1.0)
+        elif slice_.first == slice_.last:
+            self.schedule.again(slice_, now, self.core.clock.random())
+        else:
+            for first, last in (slice_.first, middle), (middle + 1, slice_.last):
+                self.schedule.put_back(replace(slice_, first=first, last=last), now)
 
 
 def row_id(row: Outbound | Pending) -> int:

@@ -33,7 +33,7 @@ def checks(status: Status, warn_days: float) -> list[Check]:
 
     ``warn_days``: at a hub, a certificate of an institution that ends within this time causes a warning.
     """
-    results = [_store(status), *_links(status)]
+    results = [_store(status), *_around_store(status), *_links(status)]
     drained = status.get("drained")
     if drained is not None:
         results.append(Check("intake", WARNING if drained else OK, DRAINED if drained else ""))
@@ -74,6 +74,16 @@ def _store(status: Status) -> Check:
         return Check("store", FAILING, "being opened")
     went_back = status.get("store", {}).get("went_back")
     return Check("store", WARNING, WENT_BACK) if went_back else Check("store", OK)
+
+
+def _around_store(status: Status) -> Iterable[Check]:
+    """Yield findings about the database that do not close the store; none if all is well."""
+    if unmet := status.get("database"):
+        yield Check("database", WARNING, _listed(unmet))
+    if refused := status.get("refused_rows"):
+        yield Check("rows", WARNING, _listed([_refused(rows) for rows in refused]))
+    if jobs := status.get("failing_jobs"):
+        yield Check("jobs", WARNING, _listed([f"{name}: {error}" for name, error in sorted(jobs.items())]))
 
 
 def _links(status: Status) -> Iterable[Check]:
@@ -157,6 +167,11 @@ def _violations(violations: Sequence[Mapping[str, Any]]) -> str:
         times, last = _times(violation["count"]), utc_text(violation["last"])
         texts.append(f"{violation['who']}: {violation['what']} {times}, last {last} ({violation['text']})")
     return _listed(texts)
+
+
+def _refused(rows: Mapping[str, Any]) -> str:
+    times, last, rule = _times(rows["count"]), utc_text(rows["last"]), rows["rule"] or "others"
+    return f"Postgres refused a row {times}, last {last} ({rule}, SQLSTATE {rows['sqlstate']}): {rows['text']}"
 
 
 def _times(count: int) -> str:

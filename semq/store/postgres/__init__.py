@@ -6,6 +6,7 @@
 | writer                                   | group commit: all posted work in one transaction              |
 | load, changes, statements                | what a unit loads; what it changes; the SQL of both           |
 | conversion                               | rows as values and back; Postgres' binary format              |
+| refusals                                 | rows that Postgres refused, for health and status             |
 | pipeline                                 | one connection in libpq's pipeline mode                       |
 | connections                              | connections, for processes with one store and with many       |
 | recovery                                 | the state that a process needs at its start                   |

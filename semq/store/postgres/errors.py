@@ -43,6 +43,11 @@ class RowRefused(BadInput):
     code = "SEMQ-3005"
     remedy = "The message of Postgres names the column or the rule; correct the document or its attributes and repeat."
 
+    @property
+    def is_passing(self) -> bool:
+        """Whether the same row may be accepted at the next attempt: a deadlock, or a lock that was not free."""
+        return str(self.facts.get("sqlstate", ""))[:2] in ("40", "55")
+
 
 class DecisionFailed(SemqError):
     """A decision ended with an unexpected error; nothing of it was written."""

@@ -37,12 +37,17 @@ OPTIONS = (
 class StatementRefused(Exception):
     """Postgres refused a statement. The transaction has failed; the connection is usable."""
 
-    def __init__(self, sqlstate: str, text: str, table: str = "", constraint: str = "", function: str = "") -> None:
+    def __init__(
+        self, sqlstate: str, text: str, table: str = "", constraint: str = "", function: str = "", context: str = ""
+    ) -> None:
         self.sqlstate = sqlstate
         self.text = text
         self.table = table
         self.constraint = constraint
         self.function = function  #: of Postgres
+        self.context = (
+            context  #: functions and rows of a COPY in which the error was raised; empty: the statement itself
+        )
         super().__init__(f"{sqlstate} {text}")
 
 
@@ -53,6 +58,7 @@ def _refusal(result: PGresult) -> StatementRefused:
         DiagnosticField.TABLE_NAME,
         DiagnosticField.CONSTRAINT_NAME,
         DiagnosticField.SOURCE_FUNCTION,
+        DiagnosticField.CONTEXT,
     )
     return StatementRefused(*((result.error_field(field) or b"").decode(errors="replace") for field in fields))
 

@@ -37,6 +37,7 @@ from semq.store.postgres.locked_bodies import Locking, verify_master_key
 from semq.store.postgres.owner import Owner
 from semq.store.postgres.pipeline import OPTIONS, PipelineWire, StatementRefused
 from semq.store.postgres.recovery import recover
+from semq.store.postgres.refusals import Refusals
 from semq.store.postgres.schema_version import check_on, revision_of
 from semq.store.postgres.statements import STATEMENTS
 from semq.store.postgres.writer import OnLines, Writer, WriterCounters
@@ -91,6 +92,7 @@ class PostgresStore:
         self._written_at_rest: int | None = None  # value of ``_written`` at the last rest
         self._rest_timer: asyncio.TimerHandle | None = None
         self.counters = WriterCounters()
+        self.refusals = Refusals(clock)
         self.locking = Locking(vault)
         self.owner = owner
         self._clock = clock
@@ -314,7 +316,7 @@ class PostgresStore:
         stored_key = nothing_stored if self._ahead is None else self._ahead.key_of
         self._writer = Writer(
             wire, self._lease, self._numbers, self.counters, self.chain, self.locking, self._ended, self._unit_done,
-            self._on_lines, stored_key,
+            self._on_lines, stored_key, self.refusals.note,
         )  # fmt: skip
         self._note_idle()
 

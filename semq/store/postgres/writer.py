@@ -40,12 +40,13 @@ from semq.store.postgres.changes import (
     use_stored_bodies,
 )
 from semq.store.postgres.conversion.binary import int8
-from semq.store.postgres.errors import DecisionFailed, RowRefused, StaleRow, StoreFenced, StoreUnavailable
+from semq.store.postgres.errors import DecisionFailed, RowRefused, StoreFenced, StoreUnavailable
 from semq.store.postgres.lease import RENEW_S, VALID_S, Lease
 from semq.store.postgres.load import Load
 from semq.store.postgres.locked_bodies import Locking
 from semq.store.postgres.pipeline import PipelineWire, StatementRefused
-from semq.store.postgres.statements import FENCED, STALE
+from semq.store.postgres.refusals import blames_one_piece, typed_error
+from semq.store.postgres.statements import FENCED
 from semq.store.rows import LedgerLine
 from semq.store.unit import Unit
 from semq.store.work import LATER_S, Work, begin_attempts
@@ -67,11 +68,6 @@ COPY_FROM = 10
 BULKY = 256 * 1024  # bytes
 # Table | index of the body among the values of a row.
 BODIES = (("tb_0031_body", 2), ("tb_0030_body", 2), ("broker_body", 2), ("broker_message", 8))
-
-# Classes of SQLSTATE caused by one piece of work or by chance: data, constraints, deadlocks, sizes, locks, SEMQ.
-BLAMES_ONE_PIECE = ("22", "23", "40", "54", "55", "SQ")
-# Functions of Postgres with errors of class 54 about the whole server: no ids, or no place for notifications, is left.
-OF_SERVER = ("GetNewTransactionId", "GetNewMultiXactId", "PreCommit_Notify")
 
 
 @dataclass(slots=True)
@@ -107,10 +103,12 @@ class Writer:
         after_unit: Callable[[], None] = lambda: None,
         on_lines: OnLines | None = None,
         stored_key: Callable[[str, bytes], int | None] = nothing_stored,
+        refused: Callable[[RowRefused], None] = lambda error: None,
     ) -> None:
         """``on_lines`` gets the ledger lines of each commit. ``stored_key(table, payload)`` returns the key of a stored
-        body; None: it is not stored."""
+        body; None: it is not stored. ``refused`` gets the refusal of each row."""
         self._stored_key = stored_key
+        self._note_refused = refused
         self._wire = wire
         self._epoch = int8(lease.epoch)
         self._line_numbers = line_numbers
@@ -398,7 +396,7 @@ class Writer:
         works = self._under_way or works
         if refusal.sqlstate == FENCED:
             self.lose(StoreFenced())
-        elif refusal.sqlstate[:2] not in BLAMES_ONE_PIECE or refusal.function in OF_SERVER:
+        elif not blames_one_piece(refusal):
             self.lose(StoreUnavailable(sqlstate=refusal.sqlstate, fault=refusal.text))
         else:
             self._rollback()
@@ -408,7 +406,10 @@ class Writer:
                 self._alone = max(self._alone, len(works))
             for work in works if len(works) == 1 else ():
                 self._counters.failed += 1
-                _notify_failed(work, _typed_error(refusal))
+                error = typed_error(refusal)
+                if isinstance(error, RowRefused) and not error.is_passing:
+                    self._note_refused(error)
+                _notify_failed(work, error)
 
     def _fail_all(self, fault: SemqError) -> None:
         works = [*self._under_way, *self._queue]
@@ -470,12 +471,6 @@ def _packing(pack: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
 def _is_bulky(rows: NewRows) -> bool:
     return any(len(row[place]) >= BULKY for table, place in BODIES for row in rows.get(table, ()))
-
-
-def _typed_error(refusal: StatementRefused) -> SemqError:
-    if refusal.sqlstate == STALE:
-        return StaleRow(fault=refusal.text)
-    return RowRefused(sqlstate=refusal.sqlstate, fault=refusal.text, table=refusal.table, constraint=refusal.constraint)
 
 
 def _notify_committed(work: Work) -> None:

@@ -16,11 +16,11 @@ def test_a_number_committed_after_a_read_began_is_processed_without_the_next_pol
     completions = trio.b.engine.completions
     ended = completions._ended
 
-    def ended_with_none(found: int) -> None:
+    def ended_with_none(*, is_full: bool = False) -> None:
         monkeypatch.undo()
         trio.b.store.tables.done[delivery.bref] = None
         completions.poll()  # as the NOTIFY of that number does
-        ended(found)
+        ended(is_full=is_full)
 
     monkeypatch.setattr(completions, "_ended", ended_with_none)
     completions.poll()

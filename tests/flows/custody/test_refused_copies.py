@@ -390,7 +390,7 @@ def test_a_payload_is_reported_as_refused_if_its_row_becomes_a_marker_in_the_sam
         received.clear()
     if trigger == "the sender sends again":
         custody.expect(str(B))
-        custody.store([again], {}, trio.hub.relay._refuse)
+        custody.store([(again, None)], trio.hub.relay._refuse)
     elif trigger == "the sender asks":
         trio.hub.copies.receive_inquiries(
             trio.a.address, B, [Inquiry(role=InquiryRole.S, ident=str(copy.lk0), sid=copy.sid, nonce=1)]
@@ -399,7 +399,7 @@ def test_a_payload_is_reported_as_refused_if_its_row_becomes_a_marker_in_the_sam
         trio.time.now += 60
         custody.sweep.tick()
     custody.expect(str(B))
-    custody.store([marker], {}, trio.hub.relay._refuse)
+    custody.store([(marker, None)], trio.hub.relay._refuse)
     assert len(trio.hub_store._queue) == 2  # one unit
     trio.settle()
     refusals = [record for record in records(received) if getattr(record, "flag", None) is HubFlag.REFUSED]
