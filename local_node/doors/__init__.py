@@ -5,7 +5,7 @@
 | submission, properties, nacks         | exchange ``semq``; AMQP properties; nacked documents        |
 | sql_submissions, refused_submissions  | documents submitted by SQL                                  |
 | schedule                              | the release of scheduled documents                          |
-| inbox, backlog                        | queue ``semq.inbox``; its message count                     |
+| inbox, inbox_consumers, backlog       | queue ``semq.inbox``; its consumers; its message count      |
 | user_presence                         | reports to the hub about users with a consumer              |
 | events                                | exchange ``semq.events``                                    |
 """

@@ -11,13 +11,17 @@ from functools import partial
 from typing import Any
 
 from local_node.doors.backlog import Backlog
+from local_node.doors.inbox_consumers import InboxConsumers
 from local_node.doors.properties import restored
 from local_node.pieces.assembly import Assembly, JoinedDelivery
 from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.errors import AmqpError
+from semq.broker import refusals
+from semq.broker.arguments import QueueSettings
 from semq.broker.definitions import AnyQueue
 from semq.broker.queues.bodies import Body
 from semq.broker.queues.queue import Disposition
-from semq.broker.services import ServiceConsumer, ServiceDelivery, ServiceGetter, ServiceQueue
+from semq.broker.services import ServiceConsumer, ServiceDelivery, ServiceGetter, ServiceQueue, SessionInfo
 from semq.engine.errors import HeaderExceedsFrame
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Delivery
@@ -35,12 +39,28 @@ CHECKS_MAX = 10  # after so many checks, basic.get is answered as empty, even if
 
 _write_headers = header_writer((row for row in ATTRIBUTES if row.is_for_receiver), for_receiver=True)
 
+NO_LIMIT = "documents wait without a limit, and none is dropped"
+REJECTED = "a rejected document is parked (semq failed list)"
+
 Count = Callable[[str, int], Awaitable[int]]  # (user, maximum) -> number of the user's waiting documents in the store
 Deliver = Callable[[ServiceDelivery], None]
 
 
 class InboxQueue(ServiceQueue):
-    """The queue of one user."""
+    """The queue of one user. Of the arguments of queue.declare it has x-single-active-consumer."""
+
+    supported = frozenset({"x-single-active-consumer"})
+    refused = {  # noqa: RUF012 - never changed
+        "x-message-ttl": "a document expires at its @ExpiresAt only",
+        "x-expires": "the queue is never deleted",
+        "x-max-length": NO_LIMIT,
+        "x-max-length-bytes": NO_LIMIT,
+        "x-overflow": NO_LIMIT,
+        "x-max-priority": "documents have the priorities of their senders",
+        "x-dead-letter-exchange": REJECTED,
+        "x-dead-letter-routing-key": REJECTED,
+        "x-delivery-limit": "a document is parked after protocol.deliveries_max deliveries",
+    }
 
     def __init__(
         self,
@@ -57,7 +77,7 @@ class InboxQueue(ServiceQueue):
         self.user = user
         self._engine = engine
         self._turn = turn
-        self._consumers: deque[ServiceConsumer] = deque()
+        self._consumers = InboxConsumers()
         self._undelivered: deque[Delivery] = deque()  #: documents that wait for a consumer with credit
         self._getters: deque[ServiceGetter] = deque()
         self._backlog = Backlog(
@@ -79,8 +99,7 @@ class InboxQueue(ServiceQueue):
         """Return the number of documents that the engine may give now; 0 while documents in memory wait."""
         if self._undelivered:
             return 0
-        credit = sum(consumer.credit for consumer in self._consumers)
-        credit += sum(getter.is_waiting for getter in self._getters)
+        credit = self._consumers.credit + sum(getter.is_waiting for getter in self._getters)
         return max(credit - self._joining, 0)
 
     def give(self, delivery: Delivery) -> None:
@@ -109,11 +128,8 @@ class InboxQueue(ServiceQueue):
         self._getters = deque(getter for getter in self._getters if getter.is_waiting)
         for getter in tuple(self._getters):
             yield getter, partial(self._answer, getter)
-        for _ in range(len(self._consumers)):
-            consumer = self._consumers[0]
-            self._consumers.rotate(-1)
-            if consumer.credit > 0:
-                yield consumer, partial(self._deliver, consumer)
+        for consumer in self._consumers.in_turn():
+            yield consumer, partial(self._deliver, consumer)
 
     def _park(self, delivery: Delivery, header: ContentHeader) -> None:
         self._assembly.forget([delivery.bref])
@@ -131,8 +147,21 @@ class InboxQueue(ServiceQueue):
         self._feed_soon()
 
     # --- for the broker
+    @property
+    def settings(self) -> QueueSettings:
+        return QueueSettings(single_active_consumer=self._consumers.has_single_active)
+
+    def may_change(self) -> bool:
+        return not self._consumers
+
+    def change(self, settings: QueueSettings) -> None:
+        self._consumers.has_single_active = settings.single_active_consumer
+
+    def may_attach(self, session: SessionInfo, exclusive: bool) -> AmqpError | None:
+        return None if self._consumers.may_add(exclusive) else refusals.exclusive_use(self.name, session.vhost)
+
     def attach(self, consumer: ServiceConsumer) -> None:
-        self._consumers.append(consumer)
+        self._consumers.add(consumer)
         self._changed()
         self._feed_soon()
 
@@ -143,6 +172,7 @@ class InboxQueue(ServiceQueue):
             undelivered, self._undelivered = [delivery.bref for delivery in self._undelivered], deque()
             self._assembly.forget(undelivered)
             self._engine().answers.take_back(undelivered)
+        self._feed_soon()  # another consumer may be active now
 
     def resume(self, consumer: ServiceConsumer) -> None:
         self._feed_soon()
@@ -236,7 +266,7 @@ class InboxQueue(ServiceQueue):
 
     def _feed(self) -> None:
         self._is_feed_planned = False
-        while self._undelivered and any(consumer.credit > 0 for consumer in self._consumers):
+        while self._undelivered and self._consumers.credit > 0:
             delivery = self._next_undelivered()
             if delivery is None:
                 break

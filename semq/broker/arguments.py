@@ -142,6 +142,10 @@ QUEUE_ARGUMENTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 }
 
 
+# Fields of QueueSettings that make no difference to what a queue does.
+WITHOUT_EFFECT = frozenset({"queue_type", "queue_mode"})
+
+
 def read_queue_arguments(arguments: Mapping[str, Any]) -> QueueSettings:
     """Return the settings that the arguments request. Raises BadArgumentError."""
     fields: dict[str, Any] = {}

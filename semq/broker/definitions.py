@@ -10,7 +10,14 @@ from typing import Any, TypeAlias
 
 from semq.amqp.wire import encode_table
 from semq.broker import refusals
-from semq.broker.arguments import BadArgumentError, first_difference, read_queue_arguments
+from semq.broker.arguments import (
+    QUEUE_ARGUMENTS,
+    WITHOUT_EFFECT,
+    BadArgumentError,
+    QueueSettings,
+    first_difference,
+    read_queue_arguments,
+)
 from semq.broker.environment import Environment
 from semq.broker.queues.queue import Queue
 from semq.broker.routing.exchanges import EXCHANGE_TYPES, PREDECLARED, Binding, Exchange
@@ -204,7 +211,7 @@ class VhostDefinitions:
         if name in self.queues:
             existing = self.find_queue(name, connection)
             if isinstance(existing, ServiceQueue):
-                return existing, False
+                return existing, self._declare_service_queue(existing, durable, auto_delete, owner, arguments)
             self._check_queue(existing, durable, auto_delete, owner, arguments)
             existing.note_use()
             return existing, False
@@ -217,12 +224,7 @@ class VhostDefinitions:
     ) -> tuple[Queue, bool]:
         if len(self.queues) >= self.limits.queues_max:
             raise refusals.too_many("queue", self.limits.queues_max)
-        try:
-            settings = read_queue_arguments(arguments)
-        except BadArgumentError as error:
-            if error.is_type:
-                raise refusals.bad_argument_type(error.reason, error.name, "queue", name, self.name) from None
-            raise refusals.bad_argument(error.name, "queue", name, self.name, error.reason) from None
+        settings = self._read_arguments(name, arguments)
         if settings.dead_letter_exchange is not None:
             self._check_target(settings.dead_letter_exchange, "it cannot be a dead-letter exchange")
         target = None if settings.dead_letter_exchange else self.queues.get(settings.dead_letter_routing_key or "")
@@ -247,17 +249,60 @@ class VhostDefinitions:
             self.env.journal.add(DeclareQueue(queue.queue_id, self.name, name, auto_delete, encoded))
         return queue, is_stored
 
+    def _read_arguments(self, queue: str, arguments: Mapping[str, Any]) -> QueueSettings:
+        try:
+            return read_queue_arguments(arguments)
+        except BadArgumentError as error:
+            if error.is_type:
+                raise refusals.bad_argument_type(error.reason, error.name, "queue", queue, self.name) from None
+            raise refusals.bad_argument(error.name, "queue", queue, self.name, error.reason) from None
+
+    def _declare_service_queue(
+        self, queue: ServiceQueue, durable: bool, auto_delete: bool, owner: object, arguments: Mapping[str, Any]
+    ) -> bool:
+        """Check a declaration, and apply supported arguments. Return True if something must be stored."""
+        if owner is not None:
+            raise refusals.locked(queue.name, self.name)
+        self._check_flags(queue, durable, auto_delete, True, False)
+        settings, changed = self._read_arguments(queue.name, arguments), False
+        for argument, (field, _) in QUEUE_ARGUMENTS.items():
+            received, current = getattr(settings, field), getattr(queue.settings, field)
+            if received == current or field in WITHOUT_EFFECT:
+                continue
+            if argument in queue.supported and argument not in arguments:
+                raise refusals.inequivalent_argument(argument, "queue", queue.name, self.name, None, current)
+            if argument not in queue.supported or not queue.may_change():
+                reason = "it can be changed only while the queue has no consumers"
+                reason = reason if argument in queue.supported else queue.refused.get(argument, "it has no effect here")
+                raise refusals.bad_argument(argument, "queue", queue.name, self.name, reason)
+            changed = True
+        if changed:
+            queue.change(settings)
+            self._store_arguments(queue, {name: arguments[name] for name in queue.supported & arguments.keys()})
+        return changed
+
+    def _store_arguments(self, queue: ServiceQueue, arguments: Mapping[str, Any]) -> None:
+        if queue.queue_id:
+            self.env.journal.add(DeleteQueue(queue.queue_id))
+        queue.queue_id = self._new_queue_id()
+        self.env.journal.add(DeclareQueue(queue.queue_id, self.name, queue.name, False, encode_table(arguments)))
+
+    def _check_flags(
+        self, existing: AnyQueue, durable: bool, auto_delete: bool, is_durable: bool, is_auto_delete: bool
+    ) -> None:
+        for name, received, current in (
+            ("durable", durable, is_durable),
+            ("auto_delete", auto_delete, is_auto_delete),
+        ):
+            if received != current:
+                raise refusals.inequivalent(name, "queue", existing.name, self.name, received, current)
+
     def _check_queue(
         self, existing: Queue, durable: bool, auto_delete: bool, owner: object, arguments: Mapping[str, Any]
     ) -> None:
         if (owner is None) != (existing.owner is None):
             raise refusals.locked(existing.name, self.name)
-        for name, received, current in (
-            ("durable", durable, existing.durable),
-            ("auto_delete", auto_delete, existing.auto_delete),
-        ):
-            if received != current:
-                raise refusals.inequivalent(name, "queue", existing.name, self.name, received, current)
+        self._check_flags(existing, durable, auto_delete, existing.durable, existing.auto_delete)
         argument = first_difference(arguments, existing.arguments)
         if argument is not None:
             raise refusals.inequivalent_argument(

@@ -1,6 +1,7 @@
 """The interface between broker and node: exchanges and queues that are served by code of the node.
 
-Clients see them as declared exchanges and queues, but cannot bind, purge or delete them. The methods must not block.
+Clients see them as declared exchanges and durable queues, but cannot bind, purge or delete them, nor declare a queue
+with an argument that has no effect. The methods must not block.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AmqpError
+from semq.broker.arguments import QueueSettings
 from semq.broker.queues.bodies import Body, LargeBody
 from semq.broker.queues.queue import Disposition
 from semq.broker.routing.exchanges import Binding, BindingDestination, Exchange, Headers
@@ -136,6 +138,8 @@ class ServiceConsumer(Protocol):
 
     tag: str
     no_ack: bool
+    exclusive: bool
+    priority: int
     arguments: Mapping[str, Any]
 
     @property
@@ -194,14 +198,33 @@ class ServiceGetter(Protocol):
         """
 
 
+_NO_SETTINGS = QueueSettings()
+
+
 class ServiceQueue:
     """A queue whose messages are supplied by code."""
 
     is_service: ClassVar[bool] = True
+    supported: ClassVar[frozenset[str]] = frozenset()  #: arguments of queue.declare that ``change`` applies
+    refused: ClassVar[Mapping[str, str]] = {}  #: reasons for the refusal of others
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.incoming: dict[Binding, None] = {}
+        self.queue_id = 0  #: the id under which the store has the arguments; 0: the queue was declared without
+
+    @property
+    def settings(self) -> QueueSettings:
+        """The settings that supported arguments have changed."""
+        return _NO_SETTINGS
+
+    def may_change(self) -> bool:
+        """Return whether ``change`` may be called now."""
+        return False
+
+    def change(self, settings: QueueSettings) -> None:
+        """Apply the supported arguments of a declaration, or of one before a restart."""
+        raise NotImplementedError
 
     def may_attach(self, session: SessionInfo, exclusive: bool) -> AmqpError | None:
         """Return None if this session may consume here, otherwise the error that refuses it."""

@@ -117,8 +117,8 @@ def queue_declare(channel: BrokerChannel, request: m.QueueDeclare) -> None:
     if isinstance(queue, Queue):
         reply = m.QueueDeclareOk(queue.name, len(queue.ready), len(queue.consumers))
         channel.reply_when_saved(reply, request.no_wait, must_wait)
-    elif not request.no_wait:
-        _reply_with_service_counts(channel, queue)
+    else:
+        _reply_with_service_counts(channel, queue, request.no_wait, must_wait)
 
 
 def _require_dead_letter_rights(channel: BrokerChannel, name: str, request: m.QueueDeclare) -> None:
@@ -137,16 +137,20 @@ def _declare_reply_queue(channel: BrokerChannel, request: m.QueueDeclare) -> Non
     channel.reply(m.QueueDeclareOk(request.queue, 0, 1), request.no_wait)
 
 
-def _reply_with_service_counts(channel: BrokerChannel, queue: ServiceQueue) -> None:
-    """Reply when the service has counted its messages; until then the channel waits."""
+def _reply_with_service_counts(channel: BrokerChannel, queue: ServiceQueue, no_wait: bool, must_wait: bool) -> None:
+    """Reply when the service has counted, and the store has saved a change. Until then the channel waits."""
 
     def answer(messages: int, consumers: int) -> None:
-        if channel.is_open:
-            channel.send(m.QueueDeclareOk(queue.name, messages, consumers))
-            channel.release()
+        if not channel.is_open:
+            return
+        channel.reply_when_saved(m.QueueDeclareOk(queue.name, messages, consumers), no_wait, must_wait)
+        channel.release()
 
     channel.hold()
-    queue.counts(answer)
+    if no_wait:
+        answer(0, 0)
+    else:
+        queue.counts(answer)
 
 
 def queue_bind(channel: BrokerChannel, request: m.QueueBind) -> None:

@@ -11,6 +11,7 @@ from semq.broker.queues.bodies import Bodies, Body, StoredBody
 from semq.broker.queues.message import QueueEntry
 from semq.broker.queues.queue import Queue
 from semq.broker.routing.exchanges import EXCHANGE_TYPES, Binding, BindingDestination
+from semq.broker.services import ServiceQueue
 from semq.broker.vhost import VirtualHost
 from semq.store.broker.operations import AddMessage, Bind, DeclareQueue, StoredState
 
@@ -35,7 +36,13 @@ def restore(state: StoredState, vhosts: Mapping[str, VirtualHost], bodies: Bodie
     queues: dict[int, Queue] = {}
     for row in state.queues:
         vhost = vhosts.get(row.vhost)
-        if vhost is not None and row.name not in vhost.queues:
+        if vhost is None:
+            continue
+        existing = vhost.queues.get(row.name)
+        if isinstance(existing, ServiceQueue) and existing.supported:
+            existing.queue_id = row.queue_id
+            existing.change(_settings(row, decode_table(row.arguments)[0]))
+        elif existing is None:
             queue = queues[row.queue_id] = _queue(row, vhost)
             vhost.put_queue(queue)
             queue.restore_marks(state.handed_out.get(row.queue_id, 0))
