@@ -9,7 +9,9 @@ import logging
 from collections.abc import AsyncIterable, Callable, Coroutine
 from typing import Any
 
+from semq.app.client import Client
 from semq.app.values import Document
+from semq.errors import SemqError
 
 log = logging.getLogger(__name__)
 
@@ -49,3 +51,12 @@ class DocumentTasks:
             log.exception("document %s was not handled; it stays unacknowledged", lk0)
         finally:
             del self._last[lk0]
+
+
+async def park(client: Client, document: Document, why: str) -> None:
+    """Park a document with a reason, or without it if the node cannot store the reason. Raises AlreadyGone."""
+    try:
+        await client.request("failed.park", {"id": document.lk0, "error": why})
+    except SemqError as fault:
+        log.warning("%s: parked without its reason, which the node has not stored: %s", document.lk0, fault)
+    await document.reject()

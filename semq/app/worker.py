@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from semq.app.client import Client
+from semq.app.document_tasks import park
 from semq.app.errors import AlreadyGone
 from semq.app.handlers import CannotRead, GiveUp, Handler, Handlers, NoHandler
 from semq.app.values import Document
@@ -156,13 +157,7 @@ class Worker:
 
     async def _park(self, document: Document, attempts: int, error: BaseException) -> None:
         """Park a document with the error, or without it if the node cannot store the error."""
-        try:
-            await self._client.request(
-                "failed.park", {"id": document.lk0, "error": report(error, attempts, document.deliveries, self.tag)}
-            )
-        except SemqError as fault:
-            log.warning("%s: parked without its error, which the node has not stored: %s", document.lk0, fault)
-        await document.reject()
+        await park(self._client, document, report(error, attempts, document.deliveries, self.tag))
         self.failed += 1
 
 

@@ -43,3 +43,34 @@ class FolderUnusable(Misconfigured):
 
     code = "SEMQ-1344"
     remedy = "Correct `path` in [[folders]], or give the user of the node the right to write there."
+
+
+class RootReplaced(Unavailable):
+    """The folder is not the one that was served before: its file system is not mounted, or it was replaced."""
+
+    code = "SEMQ-1346"
+    remedy = (
+        "Mount the file system of the folder; until then its documents wait at the node. If the folder was replaced on"
+        " purpose, delete the file that the fact `known` names: the present folder is served then."
+    )
+
+
+class LargerThanDisk(BadInput):
+    """The document is larger than the file system of the folder."""
+
+    code = "SEMQ-1347"
+    remedy = "Give the folder a larger file system, then `semq failed requeue NAME`; or `semq failed remove NAME`."
+
+
+class DocumentNotWritten(BadInput):
+    """The document could not be written into its folder, although others could."""
+
+    code = "SEMQ-1348"
+    remedy = "Correct the cause, then `semq failed requeue NAME`; or `semq failed remove NAME`."
+
+
+class IgnoredFiles(BadInput):
+    """Files in ``out`` are not sent."""
+
+    code = "SEMQ-1349"
+    remedy = "Replace links by files, finish or remove the others; the log has the reason for each (`file_ignored`)."

@@ -1,22 +1,27 @@
 """Documents of an inbox as files: note (NAME.semq.json) and file are forced to disk, then the document is acknowledged.
 
 A document that is delivered again after a crash replaces its own file, which the locator in the note identifies. While
-a folder cannot be written, documents wait at the node.
+a folder cannot be written, documents wait at the node. A document that the folder cannot take although it takes others,
+or for which its file system is too small, is set aside (PARKED) with the reason.
 """
 
 import asyncio
+import errno
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import structlog
 
 from semq.app import AlreadyGone, Client, Document
-from semq.app.document_tasks import DocumentTasks
-from semq.folders.layout import Layout, file_name_for, is_present, marked, named_in_errors, read_note, write_note
+from semq.app.document_tasks import DocumentTasks, park
+from semq.errors import SemqError
+from semq.folders.errors import DocumentNotWritten, LargerThanDisk
+from semq.folders.layout import Layout, file_name_for, is_present, marked, read_note
 from semq.foreign_text import shown
 from semq.service.companion.section_states import SectionStates
-from semq.store.files import write_blocks_safely
+from semq.store.files import room
 from semq.umx_t import retry
 from semq.umx_t.address import parse_address
 from semq.umx_t.errors import BadAddress
@@ -26,6 +31,7 @@ log = structlog.get_logger("semq.folders")
 
 PREFETCH = 32  # documents that are written at the same time, at most
 PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 30.0  # between attempts while the folder cannot be written
+ATTEMPTS_MAX = 12  # failures after which a document is set aside, if as many others were written meanwhile
 ADVICE = "Free disk space, or correct the rights of the folder; until then the document waits at the node."
 
 
@@ -46,6 +52,8 @@ class Incoming:
         self._states = states
         self._section = shown(str(layout.arrived))
         self._being_written: dict[Path, _Writing] = {}
+        self._waiting: dict[str, OSError] = {}  #: by LK0, why a document could not be written yet
+        self._written = 0
         self._tasks = DocumentTasks(self._deliver)
 
     async def run(self, on_success: Callable[[], None]) -> None:
@@ -58,31 +66,65 @@ class Incoming:
             await self._tasks.run(documents)
 
     async def _deliver(self, lk0: str) -> None:
-        """Write and acknowledge a document. Repeat until this succeeds, or the connection has ended."""
-        pauses = retry.growing(PAUSE_S_MIN, PAUSE_S_MAX)
-        while not self._tasks.last(lk0).is_gone:
-            try:
-                await self._write(self._tasks.last(lk0))
+        """Write and acknowledge a document, or set it aside. Repeat until one succeeds, or the connection has ended."""
+        pauses, attempts, written_before = retry.growing(PAUSE_S_MIN, PAUSE_S_MAX), 0, self._written
+        try:
+            while not self._tasks.last(lk0).is_gone:
+                attempts += 1
+                try:
+                    await self._write(self._tasks.last(lk0))
+                except OSError as error:
+                    why = await self._why_to_set_aside(lk0, error, attempts, self._written - written_before)
+                    if why is not None:
+                        await self._set_aside(lk0, why)
+                        return
+                    await self._wait(lk0, error, next(pauses))
+                else:
+                    self._written += 1
+                    await self._tasks.last(lk0).ack()
+                    return
+        except AlreadyGone:
+            return  # the document is delivered again, and replaces its file
+        finally:
+            self._waiting.pop(lk0, None)
+            if not self._waiting:
                 self._states.succeeded(self._section)
-                await self._tasks.last(lk0).ack()
-                return
-            except AlreadyGone:
-                return  # the document is delivered again, and replaces its file
-            except OSError as error:
-                pause_s = next(pauses)
-                facts = {"file": error.filename, "error": error.strerror, "again_in_s": pause_s, "advice": ADVICE}
-                log.error("document_not_written", document=lk0, **facts)
-                self._states.failed(self._section, error)
-                await asyncio.sleep(pause_s)
+
+    async def _wait(self, lk0: str, error: OSError, pause_s: float) -> None:
+        facts = {"file": error.filename, "error": error.strerror, "again_in_s": pause_s, "advice": ADVICE}
+        log.error("document_not_written", document=lk0, **facts)
+        self._waiting[lk0] = error
+        self._states.failed(self._section, error)
+        await asyncio.sleep(pause_s)
+
+    async def _why_to_set_aside(self, lk0: str, error: OSError, attempts: int, written: int) -> SemqError | None:
+        """Return the reason to set a document aside; None: write it again. ``written``: other documents, meanwhile."""
+        size = self._tasks.last(lk0).size
+        if error.errno == errno.ENOSPC:
+            with suppress(OSError):
+                _, total = await asyncio.to_thread(room, self._layout.arrived)
+                if size > total > 0:
+                    return LargerThanDisk(file=error.filename, size=size, size_max=total)
+        if attempts >= ATTEMPTS_MAX and written >= ATTEMPTS_MAX:
+            return DocumentNotWritten(file=error.filename, fault=error.strerror, attempts=attempts)
+        return None
+
+    async def _set_aside(self, lk0: str, why: SemqError) -> None:
+        log.error("document_set_aside", document=lk0, error=str(why))
+        self._states.count(self._section, "set_aside")
+        await park(self._client, self._tasks.last(lk0), why.advice())
 
     async def _write(self, document: Document) -> None:
         """Write a document; first wait for a thread that still writes an earlier delivery of it. Raises OSError."""
         while (path := self._path_for(document)) in self._being_written:
             await asyncio.wait((self._being_written[path].ended,))
-        ended = asyncio.ensure_future(asyncio.to_thread(_write, path, document))
+        ended = asyncio.ensure_future(asyncio.to_thread(self._write_at, path, document))
         self._being_written[path] = _Writing(document.lk0, ended)
         ended.add_done_callback(lambda _: self._being_written.pop(path))
         await asyncio.shield(ended)  # the path is in use until the thread has ended, also if this task is cancelled
+
+    def _write_at(self, path: Path, document: Document) -> None:
+        self._layout.write_document(path, document.blocks(), document.size, _note(document))
 
     def _path_for(self, document: Document) -> Path:
         """Return a path for a document, with the short name added if another document has the plain path.
@@ -108,12 +150,6 @@ def _folder(path: Path) -> Path:
     """Return the path of a folder, with ``~folder`` added if a file has this path. Raises OSError."""
     is_file = is_present(path) and not path.is_dir()
     return path.with_name(f"{path.name}~folder") if is_file else path
-
-
-def _write(path: Path, document: Document) -> None:
-    write_note(path, _note(document))
-    with named_in_errors(path):
-        write_blocks_safely(path, document.blocks())
 
 
 def _note(document: Document) -> dict[str, Any]:

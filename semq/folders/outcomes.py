@@ -8,7 +8,7 @@ cannot be searched for.
 import asyncio
 import errno
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,14 @@ from typing import Any
 import structlog
 
 from semq.app import Client, DocumentEvent
-from semq.folders.layout import Layout, is_present, marked, note_of, read_note, with_room_for_note, write_note
+from semq.folders.layout import Layout, is_present, marked, note_of, read_note
+from semq.folders.token import day_of_token, mark_of
 from semq.moments import utc_text
 from semq.service.companion.section_states import SectionStates
 from semq.service.companion.sections import QUEUE_EXPIRES_S
 from semq.umx_t import retry
 from semq.umx_t.address import parse_address
 from semq.umx_t.errors import BadAddress
-from semq.umx_t.short_name import short_name
 from semq.umx_t.status import Outcome
 
 log = structlog.get_logger("semq.folders")
@@ -124,38 +124,26 @@ def _relative_paths(layout: Layout, event: DocumentEvent) -> list[Path]:
 
 
 def _find(layout: Layout, event: DocumentEvent) -> Path | None:
-    """Return the file of a document; None if there is none. Raises OSError if that cannot be determined."""
-    name = short_name(_submission_lk0(event))
-    relative_paths = _relative_paths(layout, event)
+    """Return the file of a document; None if there is none. Raises OSError if that cannot be determined.
+
+    The token gives the folder in ``sent`` and the mark, so that a search costs the same however many files there are.
+    """
+    mark, day = mark_of(event.token), day_of_token(event.token)
+    relative_paths = _relative_paths(layout, event) if day else []
     if relative_paths:
-        layout.out.stat()  # raises OSError if the root is not mounted; otherwise all files would seem to be missing
-    for relative_path in map(with_room_for_note, relative_paths):
-        for plain in (layout.sent / relative_path, layout.failed / relative_path):
-            for path in (plain, marked(plain, name), *_of_same_name(plain, event)):
+        layout.identity.check()  # otherwise all files would seem to be missing
+        layout.out.stat()
+    for relative_path in relative_paths:
+        for plain in (layout.in_sent(relative_path, day), layout.in_failed(relative_path)):
+            for path in (plain, marked(plain, mark)):
                 if _belongs_to(read_note(path), event) and is_present(path):
                     return path
     return None
 
 
 def _belongs_to(note: Mapping[str, Any], event: DocumentEvent) -> bool:
-    """Whether a note has the LK0 or the token of the document.
-
-    The token is needed if the document was sent in pieces or sealed again: the note then has an earlier LK0.
-    """
-    return note.get("lk0") == _submission_lk0(event) or (bool(event.token) and note.get("token") == event.token)
-
-
-def _of_same_name(plain: Path, event: DocumentEvent) -> Iterator[Path]:
-    """Yield the files with the name of ``plain`` and a mark, which distinguishes them from an existing ``plain``."""
-    if event.token and is_present(plain):
-        for path in plain.parent.iterdir():  # `glob` would ignore that the folder cannot be read
-            if path.name.startswith(f"{plain.stem}~") and path.name.endswith(plain.suffix):
-                yield path
-
-
-def _submission_lk0(event: DocumentEvent) -> str:
-    """Return the LK0 of the submission, which differs from that of the document if the target is a group."""
-    return event.group.lk0 if event.group else event.lk0
+    """Whether a note is of this document. Its LK0 may differ, if the document was sent in pieces or sealed again."""
+    return bool(event.token) and note.get("token") == event.token
 
 
 def _is_in_out(layout: Layout, event: DocumentEvent) -> bool:
@@ -171,11 +159,11 @@ def _note_outcome(layout: Layout, path: Path, event: DocumentEvent) -> None:
     note |= _group_outcomes(note, event, outcome) if event.group else outcome
     folder = layout.failed if note.get("outcome", DELIVERED) != DELIVERED else layout.sent
     if path.is_relative_to(folder):
-        write_note(path, note)
+        layout.write_note(path, note)
     else:
-        lk0 = str(note["lk0"])
-        destination = layout.move(path, folder, note, short_name(lk0))
-        log.warning("file_moved", file=str(destination), document=lk0, outcome=note["outcome"], reason=note["reason"])
+        destination = layout.move(path, folder, note, mark_of(event.token))
+        facts = {"outcome": note["outcome"], "reason": note["reason"]}
+        log.warning("file_moved", file=str(destination), document=note.get("lk0"), **facts)
 
 
 def _group_outcomes(note: Mapping[str, Any], event: DocumentEvent, outcome: dict[str, str]) -> dict[str, Any]:

@@ -2,12 +2,12 @@
 
 A file is complete when size and times have not changed for ``settle_s``. Its token makes the node accept it once, also
 after a crash. A file that was moved back to ``out`` has another token. While the node refuses documents for a target
-temporarily, only the files for this target wait.
+temporarily, only the files for this target wait. Files that are not sent at all are logged, and reported if they stay.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
-from hashlib import sha256
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,8 +19,9 @@ from semq.clock import Clock
 from semq.config.sections import FolderSection
 from semq.errors import BadInput, SemqError, Unavailable
 from semq.folders.content import FileChanged, content_of
-from semq.folders.errors import FileTooLarge, FileUnreadable
-from semq.folders.layout import Layout, Offered, note_of
+from semq.folders.errors import FileTooLarge, FileUnreadable, IgnoredFiles
+from semq.folders.layout import Ignored, Layout, Offered, read_note
+from semq.folders.token import day_of_token, mark_of, token_of
 from semq.foreign_text import shown
 from semq.service.companion.section_states import SectionStates
 from semq.umx_t import retry
@@ -30,6 +31,7 @@ log = structlog.get_logger("semq.folders")
 FILES_MAX = 20_000  # of one search
 PARALLEL_MAX = 32  # files sent at the same time
 PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 30.0  # between attempts while the node is unavailable, or busy for a target
+IGNORED_S = 3600.0  # unfinished and empty files are reported when they have not changed for so long
 SEARCH_S = 30.0  # between searches if no change is reported, and no file or target waits
 
 
@@ -70,6 +72,7 @@ class Outgoing:
         self._incomplete: dict[str, _Incomplete] = {}
         self._waiting_targets: dict[str, _WaitingTarget] = {}  #: by the name of the folder in ``out``
         self._retried_moves_at = clock.monotonic()
+        self._logged: dict[str, Ignored] = {}  #: ignored files that were logged, by path
         self.accepted = self.refused = 0
 
     async def run(self, changes: AsyncIterator[object]) -> None:
@@ -100,8 +103,11 @@ class Outgoing:
         """Send complete files. Return the seconds until the next search."""
         await self._retry_moves()
         offered = await asyncio.to_thread(self._layout.offered, FILES_MAX, self._paused_targets())
+        ignored = self._log_ignored()
         if self._layout.unread:
             self._states.failed(self._section, next(iter(self._layout.unread.values())))
+        elif ignored:
+            self._states.failed(self._section, IgnoredFiles(count=len(ignored), first=shown(ignored[0])))
         elif not self._layout.unmoved:
             self._states.succeeded(self._section)
         complete = self._complete(offered)
@@ -121,6 +127,22 @@ class Outgoing:
         due = [file.unchanged_since + self._settings.settle_s for file in self._incomplete.values()]
         due += [target.until for target in self._waiting_targets.values() if target.until > now]
         return max(min(due, default=now + SEARCH_S) - now, 0.05)
+
+    def _log_ignored(self) -> list[str]:
+        """Log each file that is not sent once; return the paths of those that are reported.
+
+        A file that may still be written is logged and reported when it has not changed for ``IGNORED_S``.
+        """
+        now_ns = int(self._clock.wall().timestamp() * 1e9)
+        reported = {
+            path: file
+            for path, file in self._layout.ignored.items()
+            if not file.may_change or now_ns - file.changed_ns >= IGNORED_S * 1e9
+        }
+        for path in sorted(reported.keys() - self._logged.keys()):
+            log.warning("file_ignored", file=shown(path), reason=reported[path].reason)
+        self._logged = reported
+        return sorted(reported)
 
     def _paused_targets(self) -> frozenset[str]:
         now = self._clock.monotonic()
@@ -169,13 +191,26 @@ class Outgoing:
             self._pause(target, error)
         except (RefusedByNode, BadInput) as error:
             self.refused += 1
-            note = {"code": error.code, "reason": str(error), "remedy": error.remedy}
+            note = {"code": error.code, "reason": str(error), "remedy": error.remedy, "token": token_of(file, "")}
             await self._move(file, note, self._layout.failed)
         else:
             if sent is not None:
                 self.accepted += 1
                 note = {"name": sent.name, "lk0": sent.lk0, "token": sent.token, "digest": sent.digest}
-                await self._move(file, note, self._layout.sent)
+                await self._move(file, await asyncio.to_thread(self._with_repeated, file, note), self._layout.sent)
+
+    def _with_repeated(self, file: Offered, note: dict[str, str]) -> dict[str, str]:
+        """Return the note, with the name of the earlier document if the file was sent before with the same content.
+
+        Programs that mirror folders put a file that was moved away there again.
+        """
+        with suppress(OSError):  # nobody needs to know
+            day = day_of_token(note["token"])
+            earlier = read_note(self._layout.in_sent(file.path.relative_to(self._layout.out), day))
+            if earlier.get("digest") == note["digest"] and earlier.get("lk0") != note["lk0"]:
+                log.warning("file_sent_again", file=shown(str(file.path)), document=note["lk0"], before=earlier["lk0"])
+                return note | {"sent_before_as": str(earlier["lk0"])}
+        return note
 
     def _pause(self, target: str, error: NodeBusy) -> None:
         """Delay the files for a target. Refusals of files sent in parallel count once."""
@@ -205,7 +240,7 @@ class Outgoing:
                 save_fwd=self._settings.save_fwd,
                 encrypt=self._settings.encrypt,
                 content_type=content_type_of(file.path.name, beginning),
-                token=_token(file, digest),
+                token=token_of(file, digest),
             )
         except FileChanged:
             return None
@@ -220,14 +255,16 @@ class Outgoing:
         layout, is_first_attempt = self._layout, file not in self._layout.unmoved
         layout.unmoved[file] = note, folder  # the outcome may arrive before the file is moved
         try:
-            destination = await asyncio.to_thread(layout.move, file.path, folder, note, str(note.get("name", "")), file)
+            destination = await asyncio.to_thread(
+                layout.move, file.path, folder, note, mark_of(str(note["token"])), file
+            )
             if destination is None:
                 text = "another file has this path now; it is processed as a new one"
                 log.warning("file_replaced", file=str(file.path), text=text, **note)
             elif folder == layout.failed:
                 log.error("file_refused", file=str(destination), **note)
             elif not self._settings.keep_sent:
-                await asyncio.to_thread(_remove, destination)
+                await asyncio.to_thread(layout.remove, destination)
         except FileNotFoundError:
             log.warning("file_gone", file=str(file.path), **note)
         except OSError as error:
@@ -255,14 +292,3 @@ async def _until_one_ends(running: set[asyncio.Task[None]]) -> None:
         if isinstance(error, SemqError):
             raise error
         task.result()
-
-
-def _token(file: Offered, digest: str) -> str:
-    """Return the token of a file, which is the same after a crash."""
-    identity = f"{digest}\n{file.path}\n{file.modified_ns}\n{file.changed_ns}"
-    return sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()[:40]
-
-
-def _remove(path: Path) -> None:
-    path.unlink(missing_ok=True)
-    note_of(path).unlink(missing_ok=True)

@@ -1,11 +1,17 @@
 """Crash-safe writing of files, and locks of files between processes."""
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from itertools import takewhile
 from pathlib import Path
+
+from semq.sizes import size as size_text
+
+NAME_BYTES_MAX = 255  # limit of file names on the common file systems
 
 
 def write_safely(path: Path, content: bytes, mode: int = 0o644) -> None:
@@ -17,23 +23,52 @@ def write_safely(path: Path, content: bytes, mode: int = 0o644) -> None:
     write_blocks_safely(path, (content,), mode)
 
 
-def write_blocks_safely(path: Path, blocks: Iterable[bytes], mode: int = 0o644) -> None:
+def write_blocks_safely(path: Path, blocks: Iterable[bytes], mode: int = 0o644, size: int = 0) -> None:
     """Write blocks of content as ``write_safely`` does.
 
-    Only one thread at a time may write a file: incomplete content always has the same temporary name, so that the next
-    write removes what a crash has left.
+    ``size``: bytes of the content, if known. Content for which there is no room is not begun, because until it fails it
+    would take the room of others. After an error nothing remains of the new content. Only one thread at a time may
+    write a file: incomplete content always has the same temporary name, so that the next write removes what a crash has
+    left.
     """
     make_folder(path.parent, 0o700)
-    new_path = path.with_name(f".{path.name}.new")
+    new_path = _new_path(path)
     new_path.unlink(missing_ok=True)  # left by a crash, possibly with another mode
+    _check_room(path, size)
     handle = os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(handle, "wb") as file:
-        for block in blocks:
-            file.write(block)
-        file.flush()
-        os.fsync(file.fileno())
-    new_path.replace(path)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            for block in blocks:
+                file.write(block)
+            file.flush()
+            os.fsync(file.fileno())
+        new_path.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            new_path.unlink(missing_ok=True)
+        raise
     sync_folder(path.parent)
+
+
+def _new_path(path: Path) -> Path:
+    """Return the temporary path of a file: always the same for this file, and hidden."""
+    plain = f".{path.name}.new"
+    has_room = len(os.fsencode(plain)) <= NAME_BYTES_MAX
+    return path.with_name(plain if has_room else f".{sha256(os.fsencode(path.name)).hexdigest()[:32]}.new")
+
+
+def _check_room(path: Path, size: int) -> None:
+    """Raise OSError if the file system has no room for so many bytes."""
+    free, total = room(path.parent)
+    if total and size > free:
+        fault = f"{os.strerror(errno.ENOSPC)}: {size_text(size)} needed, {size_text(free)} of {size_text(total)} free"
+        raise OSError(errno.ENOSPC, fault, str(path))
+
+
+def room(folder: Path) -> tuple[int, int]:
+    """Return the free bytes and all bytes of the file system of a folder; it may not know them (0 of 0)."""
+    system = os.statvfs(folder)
+    return system.f_bavail * system.f_frsize, system.f_blocks * system.f_frsize
 
 
 @contextmanager

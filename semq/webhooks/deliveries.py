@@ -13,7 +13,7 @@ from contextlib import suppress
 import structlog
 
 from semq.app import AlreadyGone, Client
-from semq.app.document_tasks import DocumentTasks
+from semq.app.document_tasks import DocumentTasks, park
 from semq.clock import Clock
 from semq.config.sections import WebhookSection
 from semq.errors import SemqError
@@ -115,17 +115,12 @@ class Deliveries:
         await asyncio.sleep(pause_s)
 
     async def _set_aside(self, lk0: str, error: SemqError) -> None:
-        """Park a document with a reason, or without it if the node cannot store the reason."""
         # The error's own remedy is about a document that still waits.
         error = error.with_remedy(RefusedByWebhook.remedy)
         self._states.count(self._settings.name, "set_aside")
         log.error("document_set_aside", webhook=self._settings.name, document=lk0, error=str(error))
-        try:
-            await self._client.request("failed.park", {"id": lk0, "error": error.advice()})
-        except SemqError as fault:
-            log.warning("reason_not_kept", document=lk0, error=str(fault))
         with suppress(AlreadyGone):
-            await self._tasks.last(lk0).reject()
+            await park(self._client, self._tasks.last(lk0), error.advice())
 
     async def close(self) -> None:
         await self._destination.close()

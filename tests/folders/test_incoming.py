@@ -17,6 +17,7 @@ from semq.app import Document
 from semq.folders.incoming import Incoming
 from semq.folders.layout import Layout, note_of
 from semq.umx_t.app_key import AppKey
+from tests.mounts import mounted
 from tests.service.companion.reported import ConnectedStates
 from tests.waiting import until
 
@@ -44,6 +45,8 @@ class FolderInbox:
     def __init__(self) -> None:
         self.documents: asyncio.Queue[Document] = asyncio.Queue()
         self.acked: list[bytes] = []
+        self.rejected: list[bytes] = []
+        self.parked: list[str] = []  #: reasons
         self.slow_documents: list[SlowDocument] = []
 
     def deliver(self, lk0: str, key: AppKey, body: bytes) -> Document:
@@ -54,7 +57,7 @@ class FolderInbox:
         return self.slow_documents[-1]
 
     def _deliver(self, kind: type[D], lk0: str, key: AppKey, body: bytes) -> D:
-        channel = FolderChannel(lambda: self.acked.append(body))
+        channel = FolderChannel(lambda: self.acked.append(body), lambda: self.rejected.append(body))
         document = kind(lk0, "1.10008", "1.56001", key, body, "", _channel=channel)  # type: ignore[arg-type]
         self.documents.put_nowait(document)
         return document
@@ -67,15 +70,23 @@ class FolderInbox:
 
         yield arriving()
 
+    async def request(self, operation: str, arguments: dict[str, str]) -> None:
+        assert operation == "failed.park"
+        self.parked.append(arguments["error"])
+
 
 class FolderChannel:
     is_open = True
 
-    def __init__(self, on_ack: Callable[[], object]) -> None:
+    def __init__(self, on_ack: Callable[[], object], on_reject: Callable[[], object]) -> None:
         self._on_ack = on_ack
+        self._on_reject = on_reject
 
     def ack(self, tag: int) -> None:
         self._on_ack()
+
+    def reject(self, tag: int, requeue: bool) -> None:
+        self._on_reject()
 
 
 @pytest.fixture
@@ -139,11 +150,11 @@ async def test_a_full_disk_is_reported_with_the_file_and_advice(
 ) -> None:
     """The system names no file when a write fails."""
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as context, capture_logs() as log_lines:
-        context.setattr("semq.folders.incoming.write_blocks_safely", fail)
+        context.setattr("semq.folders.layout.write_blocks_safely", fail)
         inbox.deliver("1", AppKey("", "order", "", "x"), b"body")
         await until(lambda: bool(reported.failing))
     path = str(layout.arrived / "10008" / "order" / "x")
@@ -152,6 +163,78 @@ async def test_a_full_disk_is_reported_with_the_file_and_advice(
     assert "Free disk space" in line["advice"]
     assert path in reported.failing[str(layout.arrived)].error
     await until(lambda: inbox.acked == [b"body"])
+
+
+async def test_nothing_is_acknowledged_while_another_folder_has_the_path_of_the_root(
+    layout: Layout, inbox: FolderInbox, reported: ConnectedStates
+) -> None:
+    away = layout.root.rename(layout.root.with_name("away"))
+    layout.arrived.mkdir(parents=True)
+    inbox.deliver("1", AppKey("", "order", "", "x"), b"body")
+    await until(lambda: bool(reported.failing))
+    assert "not mounted" in reported.failing[str(layout.arrived)].error
+    assert list(layout.arrived.iterdir()) == []
+    layout.root.rename(layout.root.with_name("wrong"))
+    away.rename(layout.root)
+    await until(lambda: inbox.acked == [b"body"])
+    assert reported.failing == {}
+
+
+async def test_a_document_larger_than_the_disk_is_set_aside_and_others_are_written(
+    tmp_path: Path, reported: ConnectedStates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("semq.folders.incoming.PAUSE_S_MIN", 0.01)
+    monkeypatch.setattr("semq.folders.incoming.PAUSE_S_MAX", 0.01)
+    root, inbox = tmp_path / "root", FolderInbox()
+    root.mkdir()
+    with mounted(root, "-t", "tmpfs", "-o", "size=2m", "tmpfs"):
+        layout = Layout(root)
+        layout.make()
+        client: Any = inbox
+        task = asyncio.create_task(Incoming(layout, "", client, reported.states).run(lambda: None))
+        inbox.deliver("big", AppKey("", "", "", "big"), bytes(3 << 20))
+        await until(lambda: inbox.rejected)
+        assert ["SEMQ-1347" in reason for reason in inbox.parked] == [True]
+        (layout.root / "filler").write_bytes(bytes(1 << 20))
+        inbox.deliver("middle", AppKey("", "", "", "middle"), bytes(3 << 19))
+        await until(lambda: bool(reported.failing))
+        for number in range(5):
+            inbox.deliver(str(number), AppKey("", "", "", str(number)), b"small")
+        await until(lambda: inbox.acked == [b"small"] * 5)
+        assert "1.5 MiB needed" in reported.failing[str(layout.arrived)].error  # although others were written
+        assert {path.name for path in layout.arrived.rglob("*") if "big" in path.name or "middle" in path.name} == set()
+        (layout.root / "filler").unlink()
+        await until(lambda: len(inbox.acked) == 6)
+        assert reported.failing == {}
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_document_that_its_folder_never_takes_is_set_aside_when_others_were_taken(
+    layout: Layout, reported: ConnectedStates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PAUSE_S_MIN", "PAUSE_S_MAX"):
+        monkeypatch.setattr(f"semq.folders.incoming.{name}", 0.01)
+    write = Layout.write_document
+
+    def write_except_one(self: Layout, path: Path, *more: Any) -> None:
+        if path.name == "bad":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        write(self, path, *more)
+
+    monkeypatch.setattr(Layout, "write_document", write_except_one)
+    inbox: Any = FolderInbox()
+    task = asyncio.create_task(Incoming(layout, "", inbox, reported.states).run(lambda: None))
+    inbox.deliver("bad", AppKey("", "", "", "bad"), b"bad")
+    await until(lambda: reported.failing and reported.failing[str(layout.arrived)].failures > 20)
+    assert not inbox.rejected
+    for number in range(12):
+        inbox.deliver(str(number), AppKey("", "", "", str(number)), b"good")
+    await until(lambda: inbox.rejected)
+    assert ["SEMQ-1348" in reason for reason in inbox.parked] == [True]
+    assert reported.failing == {}
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_a_repeated_delivery_replaces_the_first_one(layout: Layout, inbox: FolderInbox) -> None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from shutil import rmtree
@@ -23,10 +24,12 @@ from semq.folders.layout import (
     marked,
     note_of,
     read_note,
-    write_note,
 )
 from semq.umx_t.app_key import AppKey
 from tests.folders.long_paths import layout_with_long_path
+
+DAY = "2026-11-22"  # of the last modification of the files
+MODIFIED = datetime(2026, 11, 22, 12, tzinfo=UTC).timestamp()
 
 
 @pytest.fixture
@@ -40,6 +43,7 @@ def put(layout: Layout, *parts: str, body: bytes = b"x") -> Path:
     path = layout.out.joinpath(*parts)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(body)
+    os.utime(path, (MODIFIED, MODIFIED))
     return path
 
 
@@ -63,11 +67,18 @@ def test_a_file_outside_of_the_folders_of_a_target_has_no_route(layout: Layout, 
         layout.route(put(layout, *relative_path.split("/")))
 
 
-def test_only_finished_regular_files_are_offered_the_oldest_first(layout: Layout, tmp_path: Path) -> None:
+def test_only_finished_regular_files_are_offered_the_oldest_first_and_others_are_named(
+    layout: Layout, tmp_path: Path
+) -> None:
     newer, older = put(layout, "56001", "new.xml"), put(layout, "56001", "order", "old.xml")
     os.utime(older, (1, 1))
-    for name in (".hidden", "a.part", "b.tmp", "c~", f"d.xml{NOTE}"):
+    for name in (".hidden", f"d.xml{NOTE}"):
         put(layout, "56001", name)
+    unfinished = ["a.part", "a.PART", "big.xml.filepart", "b.tmp", "b.partial", "c~", "x.crdownload"]
+    for name in unfinished:
+        put(layout, "56001", name)
+    put(layout, "56001", "empty.xml", body=b"")
+    put(layout, "unfinished.part", "a.xml")
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "secret").write_bytes(b"s")
@@ -75,6 +86,12 @@ def test_only_finished_regular_files_are_offered_the_oldest_first(layout: Layout
     (layout.out / "linked").symlink_to(outside)
     os.mkfifo(layout.out / "56001" / "pipe")
     assert [file.path for file in layout.offered(100)] == [older, newer]
+    reasons = {str(Path(path).relative_to(layout.out)): file.reason for path, file in layout.ignored.items()}
+    names = [*(f"56001/{name}" for name in unfinished), "unfinished.part"]
+    assert reasons == dict.fromkeys(names, "unfinished, by the end of its name") | {
+        "56001/empty.xml": "empty", "56001/link": "a symbolic link", "linked": "a symbolic link",
+        "56001/pipe": "not a regular file",
+    }  # fmt: skip
     assert len(layout.offered(1)) == 1
 
 
@@ -97,7 +114,7 @@ def test_a_moved_file_gets_a_name_that_no_other_file_has(layout: Layout) -> None
         path = put(layout, "56001", "order", "a.xml", body=str(number).encode())
         layout.move(path, layout.sent, {"lk0": str(number)}, "1-AAAA")
     names = ["a.xml", "a~1-AAAA.xml", "a~1-AAAA~2.xml"]
-    folder = layout.sent / "56001" / "order"
+    folder = layout.sent / DAY / "56001" / "order"
     assert [(folder / name).read_bytes() for name in names] == [b"0", b"1", b"2"]
     assert [read_note(folder / name)["lk0"] for name in names] == ["0", "1", "2"]
 
@@ -121,7 +138,7 @@ def test_files_of_one_name_that_are_moved_at_the_same_time_do_not_replace_each_o
     not_delivered = layout.move(sent, layout.sent, {"lk0": "1"})
     assert not_delivered is not None
     refused = refused.rename(sent)
-    at_first_call(monkeypatch, "write_note", lambda: layout.move(refused, layout.failed, {"code": "SEMQ-1"}))
+    at_first_call(monkeypatch, "write_safely", lambda: layout.move(refused, layout.failed, {"code": "SEMQ-1"}))
     layout.move(not_delivered, layout.failed, {"lk0": "1", "outcome": "REJECTED"}, "1-AAAA")
     folder = layout.failed / "56001"
     assert [(folder / name).read_bytes() for name in ("a.xml", "a~2.xml")] == [b"sent", b"refused"]
@@ -151,7 +168,7 @@ def test_the_folders_of_a_moved_file_outlast_a_crash(layout: Layout, monkeypatch
     monkeypatch.setattr(os, "fsync", fsync)
     path = layout.move(put(layout, "56001", "order", "a.xml"), layout.sent, {"lk0": "1"})
     assert path is not None
-    assert {layout.sent, layout.sent / "56001", path.parent} < synced
+    assert {layout.sent, layout.sent / DAY, layout.sent / DAY / "56001", path.parent} < synced
 
 
 def test_an_invalid_note_counts_as_empty(layout: Layout) -> None:
@@ -160,7 +177,7 @@ def test_an_invalid_note_counts_as_empty(layout: Layout) -> None:
     for text in ("{", "[1]"):
         path.with_name(path.name + NOTE).write_text(text)
         assert read_note(path) == {}
-    write_note(path, {"of": "\ud800", "at": Path("x")})
+    layout.write_note(path, {"of": "\ud800", "at": Path("x")})
     assert read_note(path)["of"]
 
 

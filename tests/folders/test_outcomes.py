@@ -1,6 +1,7 @@
 """Outcomes of sent documents."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -14,7 +15,7 @@ from semq.app import DocumentEvent, GroupMember
 from semq.clock import SystemClock
 from semq.config.sections import FolderSection
 from semq.folders import outcomes
-from semq.folders.layout import Layout, note_of, read_note, write_note
+from semq.folders.layout import Layout, note_of, read_note
 from semq.folders.outcomes import OUTCOMES, OutcomeWriter, _find, _is_in_out, _note_outcome
 from semq.folders.outgoing import Outgoing
 from semq.umx_t.app_key import AppKey
@@ -23,10 +24,13 @@ from tests.waiting import until
 
 LK0 = "1.10008.1.1.7.1"
 GROUP = "1.10008.1.1.7.9"
+DAY = "2026-11-22"
+MODIFIED = datetime(2026, 11, 22, tzinfo=UTC).timestamp()
+TOKEN = f"{DAY}-{'a' * 40}"
 
 
 def event(*key: str) -> DocumentEvent:
-    return DocumentEvent("delivered", LK0, "1.56001", AppKey(*key), datetime(2026, 11, 22, tzinfo=UTC))
+    return DocumentEvent("delivered", LK0, "1.56001", AppKey(*key), datetime(2026, 11, 22, tzinfo=UTC), token=TOKEN)
 
 
 @pytest.fixture
@@ -42,22 +46,24 @@ def test_a_key_that_is_no_file_name_leads_to_no_file(layout: Layout, key: str) -
         (folder / "56001").mkdir()
     elsewhere = layout.root.parent / "elsewhere"
     elsewhere.write_bytes(b"")
-    write_note(elsewhere, {"lk0": LK0})
+    layout.write_note(elsewhere, {"lk0": LK0, "token": TOKEN})
     assert _find(layout, event("", "", "", key)) is None
     assert not _is_in_out(layout, event("", "", "", key))
 
 
 def test_a_type_that_is_no_name_of_a_folder_leads_to_no_file(layout: Layout) -> None:
     """It is too long, or a file has this name. Events of other applications have such types."""
-    (layout.sent / "56001").mkdir()
-    (layout.sent / "56001" / "a.xml").write_bytes(b"")
+    (layout.sent / DAY / "56001").mkdir(parents=True)
+    (layout.sent / DAY / "56001" / "a.xml").write_bytes(b"")
     for type_ in ("文" * 128, "a.xml"):
         assert _find(layout, event("", type_, "", "b.xml")) is None
         assert not _is_in_out(layout, event("", type_, "", "b.xml"))
 
 
 def test_a_refused_submission_without_a_target_belongs_to_no_file(layout: Layout) -> None:
-    refused = DocumentEvent("failed", LK0, "", AppKey("", "", "", "a.xml"), datetime(2026, 11, 22, tzinfo=UTC))
+    refused = DocumentEvent(
+        "failed", LK0, "", AppKey("", "", "", "a.xml"), datetime(2026, 11, 22, tzinfo=UTC), token=TOKEN
+    )
     assert _find(layout, refused) is None
     assert not _is_in_out(layout, refused)
 
@@ -65,9 +71,10 @@ def test_a_refused_submission_without_a_target_belongs_to_no_file(layout: Layout
 @pytest.fixture
 def file(layout: Layout) -> Path:
     """Return a file that was sent to a group of two members."""
-    path = layout.sent / "3.retailers" / "a.xml"
-    write_note(path, {"lk0": GROUP})
+    path = layout.sent / DAY / "3.retailers" / "a.xml"
+    layout.write_note(path, {"lk0": GROUP, "token": TOKEN})
     path.write_bytes(b"")
+    os.utime(path, (MODIFIED, MODIFIED))
     return path
 
 
@@ -75,7 +82,7 @@ def of_member(number: int, kind: str, outcome: str, reason: str = "") -> Documen
     """Return the event that reports the outcome of one member's document."""
     at, member = datetime(2026, 11, 22, tzinfo=UTC), GroupMember(GROUP, "3.retailers", number, 2)
     target, key = f"1.5600{number}", AppKey("", "", "", "a.xml")
-    return DocumentEvent(kind, f"{GROUP}{number}", target, key, at, 1, outcome, reason, group=member)
+    return DocumentEvent(kind, f"{GROUP}{number}", target, key, at, 1, outcome, reason, token=TOKEN, group=member)
 
 
 def test_a_file_to_a_group_has_an_outcome_when_all_members_have_outcomes(layout: Layout, file: Path) -> None:
@@ -132,22 +139,30 @@ def test_a_file_with_a_shortened_name_is_found(layout: Layout) -> None:
     path = layout.out / "56001" / name
     path.parent.mkdir()
     path.write_bytes(b"")
-    moved = layout.move(path, layout.sent, {"lk0": LK0})
+    os.utime(path, (MODIFIED, MODIFIED))
+    moved = layout.move(path, layout.sent, {"lk0": LK0, "token": TOKEN})
     assert moved is not None
     assert _find(layout, event("", "", "", name)) == moved
 
 
-@pytest.mark.parametrize("name", ["a.xml", "a~1-1-4KN6M.xml"])
-@pytest.mark.parametrize("token", ["T1", ""])
-def test_a_document_whose_message_has_another_name_is_found_by_its_token(layout: Layout, name: str, token: str) -> None:
-    """A document in pieces, and a document that was sealed again, have messages with other names."""
-    folder = layout.sent / "56001"
-    notes = (("a.xml", {"lk0": GROUP, "token": "T0"}), (name, {"lk0": f"{GROUP}1", "token": "T1"}))
-    for file_name, note in notes:
-        write_note(folder / file_name, note)
-        (folder / file_name).write_bytes(b"")
-    failed = replace(event("", "", "", "a.xml"), kind="failed", token=token)
-    assert _find(layout, failed) == (folder / name if token else None)
+@pytest.mark.parametrize("folder", ["sent", "failed"])
+@pytest.mark.parametrize("name", ["a.xml", f"a~{'a' * 12}.xml"])
+def test_a_file_is_found_by_its_token_without_a_list_of_its_folder(
+    layout: Layout, name: str, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The messages of a document in pieces, or of one that was sealed again, have other locators."""
+    place = (layout.sent / DAY if folder == "sent" else layout.failed) / "56001"
+    for file_name, note in (("a.xml", {"lk0": GROUP, "token": "T0"}), (name, {"lk0": f"{GROUP}1", "token": TOKEN})):
+        layout.write_note(place / file_name, note)
+        (place / file_name).write_bytes(b"")
+
+    def listed(*_: object) -> None:
+        raise AssertionError("a folder with a file for each document of years would be listed")
+
+    for function in ("listdir", "scandir"):
+        monkeypatch.setattr(os, function, listed)
+    assert _find(layout, event("", "", "", "a.xml")) == place / name
+    assert _find(layout, replace(event("", "", "", "a.xml"), token="T0")) is None
 
 
 class EventQueue:
@@ -185,7 +200,7 @@ async def written(
 def rejected() -> DocumentEvent:
     """Return the event about the file ``a.xml``, which its receiver has refused."""
     at, key = datetime(2026, 11, 22, tzinfo=UTC), AppKey("", "", "", "a.xml")
-    return DocumentEvent("failed", LK0, "1.56001", key, at, 1, "REJECTED", "SEMQ-1203")
+    return DocumentEvent("failed", LK0, "1.56001", key, at, 1, "REJECTED", "SEMQ-1203", token=TOKEN)
 
 
 def take_away(folder: Path) -> Path:
@@ -202,8 +217,8 @@ def bring_back(folder: Path, away: Path) -> None:
 
 def sent_file(layout: Layout) -> Path:
     """Make the file of the document LK0 in ``sent``, with its note."""
-    file = layout.sent / "56001" / "a.xml"
-    write_note(file, {"lk0": LK0})
+    file = layout.sent / DAY / "56001" / "a.xml"
+    layout.write_note(file, {"lk0": LK0, "token": TOKEN})
     file.write_bytes(b"")
     return file
 
@@ -226,7 +241,7 @@ async def test_an_event_is_acknowledged_when_its_outcome_is_written(
     assert not file.exists()
 
 
-@pytest.mark.parametrize("place", ["56001", "56001/a.xml.semq.json", ""])
+@pytest.mark.parametrize("place", [f"{DAY}/56001", f"{DAY}/56001/a.xml.semq.json", DAY, ""])
 async def test_an_event_waits_while_the_note_of_its_file_cannot_be_read(
     layout: Layout, rejected: DocumentEvent, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
@@ -291,10 +306,11 @@ async def test_an_event_waits_while_its_file_cannot_be_moved(
     outgoing = Outgoing(layout, settings, 1000, no_client, SystemClock(), reported.states)
     path = layout.out / "56001" / "a.xml"
     path.parent.mkdir()
-    path.write_bytes(b"")
+    path.write_bytes(b"a")
+    os.utime(path, (MODIFIED, MODIFIED))
     [file] = layout.offered(1)
     away = take_away(layout.sent)
-    await outgoing._move(file, {"name": "NAME", "lk0": LK0}, layout.sent)
+    await outgoing._move(file, {"name": "NAME", "lk0": LK0, "token": TOKEN}, layout.sent)
     async with written(layout, rejected, reported) as queue:
         await until(lambda: len(searches) > 2 or queue.acknowledged.is_set())
         assert not queue.acknowledged.is_set()
@@ -313,11 +329,12 @@ async def test_a_file_that_leaves_out_during_the_search_is_found(
     path = layout.out / "56001" / "a.xml"
     path.parent.mkdir()
     path.write_bytes(b"")
+    os.utime(path, (MODIFIED, MODIFIED))
 
     def find(layout: Layout, event: DocumentEvent) -> Path | None:
         found = _find(layout, event)
         if path.exists():
-            layout.move(path, layout.sent, {"lk0": LK0})
+            layout.move(path, layout.sent, {"lk0": LK0, "token": TOKEN})
         return found
 
     monkeypatch.setattr(outcomes, "_find", find)

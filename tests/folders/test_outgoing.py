@@ -8,6 +8,7 @@ from shutil import rmtree
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from semq.app import Client, NodeBusy, Sent
 from semq.clock import SystemClock
@@ -120,7 +121,7 @@ async def test_a_file_that_was_moved_back_is_sent_again(layout: Layout, node: Ac
     path = put(layout, "56001/a.xml", b"refused by its receiver")
     await start()
     await until(lambda: in_sent(layout))
-    (layout.sent / "56001" / "a.xml").replace(path)
+    next(layout.sent.rglob("a.xml")).replace(path)
     await until(lambda: len(node.accepted) == 2)
 
 
@@ -202,3 +203,44 @@ async def test_files_are_found_although_the_system_reports_no_changes(
     await start(no_changes())
     put(layout, "56001/a.xml", b"body")
     await until(lambda: in_sent(layout) == [b"body"])
+
+
+async def test_a_file_that_is_put_again_unchanged_is_sent_again_and_that_is_noted(
+    layout: Layout, node: AcceptingNode, start: Start
+) -> None:
+    """`rsync -a` does this each time, because the file is not where it put it."""
+    await start()
+    for number in (1, 2):
+        os.utime(put(layout, "56001/a.xml", b"body"), (1, 1))
+        await until(lambda: len(in_sent(layout)) == number)  # noqa: B023 - awaited in the same turn
+    folder = layout.sent / "1970-01-01" / "56001"
+    notes = {path.name: read_note(path) for path in folder.glob("*.xml")}
+    first = notes.pop("a.xml")
+    [second] = notes.values()
+    assert second["sent_before_as"] == first["lk0"]
+    assert "sent_before_as" not in first
+
+
+async def test_files_that_are_not_sent_are_logged_once_and_reported(
+    layout: Layout, node: AcceptingNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, reported = FolderSection(path=layout.root, settle_s=0), ConnectedStates()
+    outgoing = Outgoing(layout, settings, 1000, as_client(node), SystemClock(), reported.states)
+    link, partial = layout.out / "56001" / "link.xml", put(layout, "56001/big.xml.filepart", b"torn")
+    put(layout, "56001/empty.xml", b"")
+    with capture_logs() as lines:
+        await outgoing._search()
+        assert reported.failing == {}  # they may still be written
+        link.symlink_to(partial)
+        for _ in range(2):
+            await outgoing._search()
+        assert "link.xml" in reported.failing[shown(str(layout.out))].error
+        monkeypatch.setattr("semq.folders.outgoing.IGNORED_S", 0.0)
+        await outgoing._search()
+    assert "3" in reported.failing[shown(str(layout.out))].error
+    ignored = [Path(line["file"]).name for line in lines if line["event"] == "file_ignored"]
+    assert ignored == ["link.xml", "big.xml.filepart", "empty.xml"]
+    assert node.requests == 0
+    rmtree(layout.out / "56001")
+    await outgoing._search()
+    assert reported.failing == {}

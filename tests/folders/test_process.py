@@ -1,6 +1,7 @@
 """Folders of real nodes."""
 
 import fcntl
+import glob
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,7 @@ from semq.folders.layout import NOTE
 from semq.installation.process import NodeProcess
 from tests.app.network import DOCUMENT_MAX, STRANGER, Network
 from tests.cli.command import semq
+from tests.mounts import mount, mounted, unmount
 from tests.waiting import until_sync as until
 
 FOLDERS = """
@@ -43,18 +46,18 @@ class NodeFolders:
         part.replace(path)
 
     def files(self, folder: str) -> dict[str, bytes]:
-        """Return the files in a folder, without notes, by relative path."""
+        """Return the files in a folder, without notes, by relative path; in ``sent`` without the day."""
         paths = (self.root / folder).rglob("*")
         return {
-            str(path.relative_to(self.root / folder)): path.read_bytes()
+            str(Path(*path.relative_to(self.root / folder).parts[folder == "sent" :])): path.read_bytes()
             for path in paths
             if path.is_file() and not path.name.endswith(NOTE) and not path.name.startswith(".")
         }
 
     def note(self, folder: str, relative_path: str) -> dict[str, object]:
         """Return the note beside a file; empty if there is none."""
-        path = self.root / folder / f"{relative_path}{NOTE}"
-        return dict(json.loads(path.read_text())) if path.exists() else {}
+        paths = (self.root / folder).glob(f"{'*/' if folder == 'sent' else ''}{glob.escape(relative_path)}{NOTE}")
+        return dict(json.loads(path.read_text())) if (path := next(paths, None)) else {}
 
     def pid(self) -> int:
         """Return the id of the process that serves this root."""
@@ -184,6 +187,35 @@ def test_documents_wait_at_the_node_while_their_folder_cannot_be_written(
     folder.unlink()
     away.rename(folder)
     until(lambda: "10008/blocked/a.txt" in receiver.files("in"))
+
+
+def test_nothing_is_acknowledged_that_would_be_written_below_a_mount_point(
+    folders: tuple[NodeFolders, NodeFolders],
+) -> None:
+    sender, receiver = folders
+    store = receiver.root.rename(receiver.root.with_name("store"))
+    receiver.node.end(signal.SIGTERM)
+    receiver.root.mkdir()
+    with mounted(receiver.root, "--bind", str(store)):
+        receiver.node.start()
+        sender.put("56001/before.txt", b"before")
+        until(lambda: "10008/before.txt" in receiver.files("in"))
+        unmount(receiver.root)
+        sender.put("56001/during.txt", b"during")
+        until(lambda: "SEMQ-1346" in health(receiver))
+        assert "not mounted" in health(receiver)
+        receiver.node.end(signal.SIGTERM)
+        receiver.node.start()
+        until(lambda: "SEMQ-1346" in health(receiver))
+        until(lambda: sender.note("sent", "56001/during.txt").get("outcome") == "DELIVERED")
+        assert list(receiver.root.iterdir()) == []
+        mount(receiver.root, "--bind", str(store))
+        until(lambda: receiver.files("in").get("10008/during.txt") == b"during")
+        until(lambda: not health(receiver))
+        receiver.node.end(signal.SIGTERM)
+    receiver.root.rmdir()
+    store.rename(receiver.root)
+    receiver.node.start()
 
 
 def test_a_second_process_for_a_root_is_refused_with_the_id_of_the_first(

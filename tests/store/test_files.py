@@ -1,12 +1,13 @@
 """A new file has its mode, a new folder is open to its owner only, and a failed write leaves the old content."""
 
 import os
-from errno import EACCES
+from collections.abc import Iterator
+from errno import EACCES, ENOSPC
 from pathlib import Path
 
 import pytest
 
-from semq.store.files import make_folder, write_safely
+from semq.store.files import make_folder, write_blocks_safely, write_safely
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o644])
@@ -64,3 +65,25 @@ def test_a_failed_write_leaves_the_old_content(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(OSError, match="full"):
         write_safely(tmp_path / "file", b"new")
     assert (tmp_path / "file").read_bytes() == b"old"
+
+
+def test_nothing_remains_of_content_that_cannot_be_written(tmp_path: Path) -> None:
+    def blocks() -> Iterator[bytes]:
+        yield b"some"
+        raise OSError(ENOSPC, os.strerror(ENOSPC))
+
+    with pytest.raises(OSError, match="No space"):
+        write_blocks_safely(tmp_path / "file", blocks())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_content_for_which_there_is_no_room_is_not_begun(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"No space left on device: 1073741824\.0 GiB needed"):
+        write_blocks_safely(tmp_path / "file", iter(()), size=1 << 60)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_may_have_the_longest_name(tmp_path: Path) -> None:
+    for content in (b"one", b"two"):
+        write_safely(tmp_path / ("n" * 255), content)
+    assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"two"]

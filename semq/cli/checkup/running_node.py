@@ -26,7 +26,7 @@ ADVICE = {
     "resources": "Free disk space, or let applications receive waiting documents; no accepted document is lost.",
     "quotas": "`semq stuck list` shows the causes; protocol.quota_rows_per_partner is the limit.",
     "submissions": "`semq stuck list` shows the causes; `semq failed requeue` submits refused ones again (SQL.md).",
-    "folders": "Free disk space, or correct path or rights of the folder named; its documents wait.",
+    "folders": "Mount the folder named, free disk space, or correct path or rights; its documents wait.",
     "telemetry": "Check telemetry.endpoint, its headers and the collector; documents are not affected.",
     "extract": "`semq reconcile extract` repeats the extract in the foreground and shows the fault.",
 }

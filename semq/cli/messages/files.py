@@ -8,7 +8,6 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path, PurePath
 
@@ -16,8 +15,8 @@ from semq.app import Document
 from semq.app.file_body import FileBody
 from semq.cli.errors import EmptyDocument, NoFileNamed, UnusableFile
 from semq.foreign_text import in_page
+from semq.store.files import NAME_BYTES_MAX, write_blocks_safely
 
-NAME_BYTES_MAX = 255  # limit of file names on the common file systems
 ENDING_BYTES_MAX = 24  # longest suffix that a shortened name keeps
 STDIN = "-"
 LARGE = 4 << 20  # bytes; a larger file is read while it is sent
@@ -115,21 +114,5 @@ def write_body(folder: Path, document: Document) -> Path:
 
 def _write(folder: Path, name: str, document: Document) -> Path:
     path = folder / name
-    part = folder / f".{sha256(name.encode()).hexdigest()[:32]}.part"
-    try:
-        with part.open("wb") as stream:
-            for block in document.blocks():
-                stream.write(block)
-            stream.flush()
-            os.fsync(stream.fileno())
-        part.replace(path)
-    except OSError:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-        raise
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    write_blocks_safely(path, document.blocks(), size=document.size)
     return path

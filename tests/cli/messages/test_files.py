@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from semq.app import AppKey, Document
 from semq.cli.errors import EmptyDocument, NoFileNamed, UnusableFile
-from semq.cli.messages.files import NAME_BYTES_MAX, file_name, read_bodies, write_body
+from semq.cli.messages.files import file_name, read_bodies, write_body
 from semq.foreign_text import shown
+from semq.store.files import NAME_BYTES_MAX
 
 LK0 = "1.10008.1.1.534a226699edc7f7.1099511627777"
 KEYS = st.text(st.characters(codec=None, exclude_categories=()), max_size=600)
