@@ -10,13 +10,15 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from spark_reconcile.errors import NoJava
+from spark_reconcile.errors import NoJava, SparkAway
 
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+)(?:\.(\d+))?)?')
 _SHIM = """#!/bin/sh
@@ -33,7 +35,8 @@ def java_home(environment: dict[str, str] | None = None, shim_root: Path | None 
     """Return a generated JAVA_HOME for Spark, below ``shim_root``. Raises NoJava.
 
     Its ``bin/java`` runs the first suitable Java of these: that of JAVA_HOME, ``java`` on the PATH, the wheel's. The
-    default for ``shim_root`` is the user's cache folder, or a temporary folder if that is not writable.
+    default for ``shim_root`` is the user's cache folder, or a temporary folder if programs cannot be written or started
+    there. Raises SparkAway if that is so everywhere.
     """
     environment = dict(os.environ) if environment is None else environment
     homes = list(_candidates(environment))
@@ -41,10 +44,47 @@ def java_home(environment: dict[str, str] | None = None, shim_root: Path | None 
     java = next((program for program in programs if is_suitable(version_of(program))), None) or wheel_java()
     if java is None:
         raise NoJava(looked_at=[str(home) for home in homes])
-    try:
-        return make_shim(java, shim_root or Path(environment.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "semq")
-    except OSError:  # a service account without a writable home
-        return make_shim(java, Path(tempfile.mkdtemp(prefix="semq-java-")))
+    root = shim_root or _cache_folder(environment)
+    with suppress(OSError):  # a service account without a writable home
+        if root is not None and runs_programs(home := make_shim(java, root)):
+            return home
+    return make_shim(java, Path(tempfile.mkdtemp(prefix="semq-java-", dir=folder_for_programs())))
+
+
+def _cache_folder(environment: Mapping[str, str]) -> Path | None:
+    """Return the user's cache folder for SEMQ; None without a home."""
+    if cache := environment.get("XDG_CACHE_HOME"):
+        return Path(cache) / "semq"
+    home = home_folder(environment)
+    return home / ".cache" / "semq" if home else None
+
+
+def home_folder(environment: Mapping[str, str]) -> Path | None:
+    """Return the user's home; None for a user id without HOME and without an account."""
+    if home := environment.get("HOME"):
+        return Path(home)
+    with suppress(RuntimeError):
+        return Path.home()
+    return None
+
+
+def folder_for_programs() -> Path:
+    """Return a folder for temporary files that are executed or mapped as libraries, as those of Spark's codecs are.
+
+    The temporary folder, if it permits that; else another one. Raises SparkAway.
+    """
+    folders = [Path(path) for path in (tempfile.gettempdir(), "/var/tmp", "/dev/shm", sys.prefix)]
+    for path in folders:
+        if os.access(path, os.W_OK | os.X_OK) and runs_programs(path):
+            return path
+    raise SparkAway(folders=list(map(str, folders)), why="all are mounted with noexec, or not writable").with_remedy(
+        "Set TMPDIR to a folder on a file system that is mounted without noexec."
+    )
+
+
+def runs_programs(path: Path) -> bool:
+    """Whether the file system of a path permits the execution of its files."""
+    return not os.statvfs(path).f_flag & os.ST_NOEXEC
 
 
 def _candidates(environment: dict[str, str]) -> Iterator[Path]:

@@ -20,6 +20,8 @@ import pyspark
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
+from spark_reconcile.spark.java import folder_for_programs, home_folder, runs_programs
+
 END_S = 60.0  # longest wait for Java to end by itself
 # Classes of Spark, loaded and checked (``class_archive``): a start takes 4.5 s of processor time instead of 10.6. Java
 # ignores an archive that does not fit its version and class path.
@@ -46,14 +48,15 @@ logger.shutdown.level = off
 def local_settings(master: str) -> dict[str, str]:
     """Return settings for a local master; empty for other masters, whose processes need this machine's address.
 
-    For a local cluster, also set SPARK_HOME and, if unset, SPARK_LOCAL_IP in the environment.
+    Also set, in the environment, SPARK_LOCAL_IP if unset, because the name of the machine may have no address, and
+    for a local cluster SPARK_HOME.
     """
     if not master.startswith("local"):
         return {}
+    os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     settings = {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK, "spark.local.dir": str(folder())}
     cluster = _LOCAL_CLUSTER.fullmatch(master)
     if cluster:
-        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)  # address of the executors
         os.environ["SPARK_HOME"] = str(_home())
         settings["spark.executor.memory"] = f"{cluster[1]}m"
     return settings
@@ -100,6 +103,17 @@ def log_options() -> str:
     file = folder() / "log4j2.properties"
     file.write_text(_LOG)
     return f"-Dlog4j2.configurationFile={file.as_uri()}"
+
+
+@cache
+def library_options() -> str:
+    """Return Java arguments: the folder from which Java maps the libraries of Spark's codecs, and a missing home."""
+    libraries = folder()
+    if not runs_programs(libraries):
+        libraries = Path(tempfile.mkdtemp(prefix=PREFIX, dir=folder_for_programs()))
+        atexit.register(shutil.rmtree, libraries, ignore_errors=True)
+    home = "" if home_folder(os.environ) else f" -Duser.home={folder()}"
+    return f"-Djava.io.tmpdir={libraries}{home}"
 
 
 def archive_options(archive: Path = CLASS_ARCHIVE) -> str:

@@ -6,12 +6,14 @@ uses DataFrames only, so that executors run nothing but Java.
 
 import logging
 import os
+import pwd
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -70,13 +72,25 @@ def start(
     if is_submitted():
         return _submitted()
     os.environ["JAVA_HOME"] = str(java_home())
+    os.environ["LC_ALL"] = "C.UTF-8"  # in which Java encodes the names of files; with C it refuses all other than ASCII
     master = master or "local[*]"
     local = LOCAL_DEFAULTS | _heap(memory) | _java(master, rows) | processes.local_settings(master)
-    builder = SparkSession.builder.appName(name).master(master)
-    for key, value in (FIXED | SQL_DEFAULTS | local | dict(conf or {})).items():
-        builder = builder.config(key, value)
+    settings = SparkConf().setAppName(name).setMaster(master)
+    settings.setAll(list((FIXED | SQL_DEFAULTS | local | dict(conf or {})).items()))
     with semq_errors(SparkAway, master=master):
-        return builder.getOrCreate()
+        SparkContext._ensure_initialized(conf=settings)
+        _name_user()
+        return SparkSession.builder.config(conf=settings).getOrCreate()
+
+
+def _name_user() -> None:
+    """Give Hadoop a name for a user id without an account: it needs one, and asks the operating system only."""
+    try:
+        pwd.getpwuid(os.geteuid())
+    except KeyError:
+        assert SparkContext._jvm is not None
+        users = SparkContext._jvm.org.apache.hadoop.security.UserGroupInformation
+        users.setLoginUser(users.createRemoteUser(f"uid-{os.geteuid()}"))
 
 
 @contextmanager
@@ -110,7 +124,8 @@ def _set_default(spark: SparkSession, key: str, value: str) -> None:
 def _java(master: str, rows: int) -> dict[str, str]:
     """Return options of the Java processes. Options that name files are only for processes on this machine."""
     tuning = MANY_LINES if rows >= ROWS_TO_COMPILE_FOR else FEW_LINES
-    local = f"{processes.log_options()} {tuning} {processes.archive_options()}".rstrip()
+    files = f"{processes.log_options()} {processes.library_options()}"
+    local = f"{files} {tuning} {processes.archive_options()}".rstrip()
     return {
         "spark.driver.extraJavaOptions": local,
         "spark.executor.extraJavaOptions": local if master.startswith("local") else tuning,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_reconcile.errors import NoJava
+from spark_reconcile.errors import NoJava, SparkAway
 from spark_reconcile.spark import java
 
 
@@ -54,6 +54,13 @@ def test_the_java_of_the_wheel_is_used_if_the_machine_has_none(tmp_path: Path) -
     )
     assert started.returncode == 0, started.stderr
     assert java.java_home({"PATH": str(tmp_path)}, tmp_path / "it's a cache") == home
+
+
+def test_without_a_folder_for_programs_the_error_names_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "runs_programs", lambda path: False)
+    with pytest.raises(SparkAway) as caught:
+        java.folder_for_programs()
+    assert "TMPDIR" in caught.value.remedy
 
 
 def test_the_shim_keeps_all_other_arguments(tmp_path: Path) -> None:

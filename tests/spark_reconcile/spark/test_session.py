@@ -173,3 +173,42 @@ def test_a_failed_start_of_spark_is_reported(monkeypatch: pytest.MonkeyPatch, sp
     monkeypatch.setattr(SparkSession.Builder, "getOrCreate", refuse)
     with pytest.raises(SparkAway, match="nowhere"):
         session.start(master="local[1]")
+
+
+SURROUNDINGS = """
+hostname no-address-has-this-name
+mount -t tmpfs -o noexec,mode=1777 none "$TMPDIR"
+exec unshare --user --map-user=12345 --map-group=12345 env -u HOME -u XDG_CACHE_HOME -u USER -u LOGNAME LC_ALL=C "$@"
+"""
+WRITE_AND_READ = """
+import os, sys, pyarrow as pa
+from spark_reconcile.spark import session
+from spark_reconcile.storage import Place
+spark, place = session.start(master="local[1]", memory="768m"), Place.at(sys.argv[1])
+session.small_table(spark, [(7,)], number=pa.int64()).write.parquet(place.uri, compression="zstd")
+print(os.geteuid(), spark.read.parquet(place.uri_to_read).first()[0])
+"""
+
+
+def test_spark_starts_without_account_home_locale_address_and_programs_in_the_temporary_folder(tmp_path: Path) -> None:
+    """A service in a container may have an arbitrary user id, LC_ALL=C, TMPDIR with noexec, a name without an address."""
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    namespaces = ["unshare", "--map-root-user", "--mount", "--uts"]
+    if subprocess.run([*namespaces, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this kernel gives its users no namespaces")
+    environment = {**os.environ, "TMPDIR": str(spool)}
+    environment.pop("SPARK_LOCAL_IP", None)
+    shell = [
+        *namespaces,
+        "sh",
+        "-ec",
+        SURROUNDINGS,
+        "sh",
+        sys.executable,
+        "-c",
+        WRITE_AND_READ,
+        str(tmp_path / "订单 [2]"),
+    ]
+    started = subprocess.run(shell, capture_output=True, text=True, check=False, env=environment)
+    assert started.stdout.split() == ["12345", "7"], started.stderr
