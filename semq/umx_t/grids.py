@@ -65,7 +65,8 @@ class SenderEvent(Word):
     cancel = "S10: cancelled or expired"
     ask = "S11, S12: the interval has passed"
     give_up = (
-        "class 1 and 2: four answers without an outcome; class 3: an operator has cancelled it, and no target exists"
+        "class 1 and 2: four answers without an outcome, or the hub refused it and an earlier copy may have arrived; "
+        "class 3: an operator has cancelled it, and no target exists"
     )
 
 

@@ -423,7 +423,7 @@ def flying(lanes: dict[str, Lane]) -> set[int]:
 class SimDirectory:
     """A directory in which all may send to all.
 
-    Refused: documents of certain content types, and void markers to an institution that was struck off.
+    Refused: documents of certain content types, and all messages to an institution that was struck off.
     """
 
     def __init__(self, world: "World") -> None:
@@ -455,7 +455,8 @@ class SimDirectory:
         return None
 
     def refuse(self, envelope: Envelope, size: int, waiting: Callable[[str, str], int]) -> Reason | None:
-        if envelope.void and not self.serves(envelope.target.node):
+        if not self.serves(envelope.target.node):
+            self._world.oracle.refused(envelope.lk0)
             return UnknownTarget.code, "no such institution"
         refused = envelope.attributes.content_type
         if refused == REFUSED or (refused == REFUSED_AT_TIMES and self._world.faults.refuses()):

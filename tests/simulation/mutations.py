@@ -347,6 +347,11 @@ def decided_from_the_row(refusal: Any) -> Any:
     return lambda core, row: Late(lambda: refusal(core, row))
 
 
+def whenever_sent_once(is_only_copy: Any) -> Any:
+    """Treat the first attempt as the only copy, also of a row that a backup may have restored."""
+    return lambda receipts, row, reason: row.att == 1
+
+
 def a_day_ahead(release: Any) -> Any:
     """Release documents one day early."""
 
@@ -405,6 +410,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
         cell(SENDER, SenderState.SS_ACK, SenderEvent.returned, SenderState.REJECTED),
     ),
     "refused_once": (swap(Relay, "receive_messages", store_what_is_refused),),
+    "refused_earlier": (swap(receipts._Receipts, "_is_only_copy", whenever_sent_once),),
     "cancel_asked": (swap(outbound, "ends_rejected", lambda ends_rejected: lambda reason: False),),
     "refusal_kept": (effect(deeds.EFFECTS, HubDeed.refuse, forget_at_once),),
     "own_number": (
@@ -452,6 +458,7 @@ order            N23   0  120  cut,half_open,offline                 given out o
 order_skip       N24  12  150  cancel,poison,cut,half_open,offline   given past a gap
 returned_marker  S15   5   60  act_on_copies,restore_hub,offline     ended without a question to the receiver
 refused_once     I6   12  100  refusal,offline                       reported as refused, then delivered
+refused_earlier  18   10  100  strike_off,restore_local,hold,offline reported as refused, although delivered
 cancel_asked     S5   35   60  refusal,expiry,offline                cancelled without a request
 refusal_kept     H16   0   30  act_on_copies,offline                 a refusal that its sender never receives
 own_number       N6    0  100  rumours,offline                       a row that is taken for another by its number

@@ -27,6 +27,7 @@ from semq.umx_t.status import Arrival, SaveFwd, SendStatus
 
 NO_TARGET_KNOWN = "The hub does not know the target any more, so it is unknown whether the document had arrived."
 NO_TARGET = f"Cancelled. {NO_TARGET_KNOWN}"
+EARLIER_COPY = "It is unknown whether it had arrived before this node's last start."
 # Events of hub reports that must name the present attempt.
 NOTES = {
     HubFlag.FORWARDED: SenderEvent.fwd,
@@ -266,20 +267,20 @@ class _Receipts(Statements):
             self.unit.ledger.append(self.core.line(Side.SENDER, Event.REFUSED, row, " ".join(reason)))
         elif self._is_only_copy(row, reason):
             self.apply_event(row, SenderEvent.refused, reason=reason)
+        elif row.save_fwd is not SaveFwd.MUST:
+            self.apply_event(row, SenderEvent.give_up, reason=(reason[0], f"{reason[1]} {EARLIER_COPY}"))
         elif row.has_payload:
             self.apply_event(row, SenderEvent.refused_again, cause=reason)
 
     def _is_only_copy(self, row: Outbound, reason: Reason) -> bool:
         """Whether nobody can have recorded another copy, and no later document can wait for this position (rule N24).
 
-        A row that was restored from a backup may have been sent more often than ``att`` says. With an unknown target
-        only ``att`` counts, because the hub would refuse a marker, too.
+        A row that was restored from a backup may have been sent more often than ``att`` says. If the hub does not know
+        the target, it would refuse a marker for the position, too.
         """
-        if row.att != 1:
+        if row.att != 1 or row.lk0.inc != self.core.inc:
             return False
-        if row.save_fwd is not SaveFwd.MUST or reason[0] == UnknownTarget.code:
-            return True
-        return row.lk0.inc == self.core.inc and not row.order_key
+        return not (row.save_fwd is SaveFwd.MUST and row.order_key) or reason[0] == UnknownTarget.code
 
     def apply(self) -> None:
         for object_id in self._rejected_in_clear:

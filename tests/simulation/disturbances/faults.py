@@ -12,6 +12,7 @@ from semq.engine.hub.copy_acts import ActOnCopies
 from semq.umx_t.envelope import Data, Frame, Function, Packet
 from semq.umx_t.grids import SenderEvent, SenderState
 from semq.umx_t.locator import Pos, Store
+from semq.umx_t.status import Direction, SendStatus
 from tests.memory_store.store import CommitFault
 from tests.memory_store.tables import Tables
 from tests.simulation.disturbances.drills import drill, next_to_go
@@ -262,7 +263,9 @@ class Faults:
         host.plan_tick()
 
     def strike_off(self) -> None:
-        name = self._some_local().name
+        self._strike_off(self._some_local().name)
+
+    def _strike_off(self, name: str) -> None:
         self.world.struck_off.add(name)
         self.world.time.after(self.chance.choice((1.0, 20.0, 60.0)), self.world.struck_off.discard, name)
 
@@ -356,7 +359,9 @@ class Faults:
 
     # --- disasters
     def restore_local(self) -> None:
-        host = self._some_local()
+        """Restore a store, often one that has unsent documents now: the backup brings them back as unsent."""
+        waiting = [host for host in self.world.locals if _unsent_to(host.tables)]
+        host = self.chance.choice(waiting) if waiting and self.chance.random() < 0.7 else self._some_local()
         self._plan_restore(host.tables)
 
     def restore_hub(self) -> None:
@@ -393,7 +398,16 @@ class Faults:
         host.crash()
         tables.restore(backup)
         self.world.oracle.restored(tables, record)
+        targets = _unsent_to(tables)
+        if targets and "strike_off" in self.kinds and self.chance.random() < 0.8:
+            self._strike_off(self.chance.choice(targets))
         self.world.time.after(self.chance.choice((0.1, 5.0)), host.start)
+
+
+def _unsent_to(tables: Tables) -> list[str]:
+    """Return the targets of unsent own documents."""
+    rows = (row for row in tables.outbound.values() if row.ss_status is SendStatus.SS_INIT)
+    return sorted({row.target.id for row in rows if row.direction is Direction.OWN})
 
 
 def _idents(frames: Sequence[Frame]) -> list[str]:

@@ -298,6 +298,10 @@ class Oracle:
             elif line.detail == NOBODY:
                 message.refused_without_notice = True
 
+    def refused(self, lk0: LK0) -> None:
+        """Note that the hub refuses a message, because it does not serve the target."""
+        self._message(lk0).barred = True
+
     def returns(self, lk0: LK0, *, void: bool) -> None:
         """Note that an operator of the hub refuses a copy of the payload, or of the marker (``void``)."""
         message = self._message(lk0)
@@ -383,7 +387,7 @@ class Oracle:
             message = self._register(
                 envelope.lk0, host.name, envelope.target.id, a.save_fwd, a.ack2, a.order_key, bytes(frame.body)
             )
-            message.barred = a.content_type in (REFUSED, REFUSED_AT_TIMES)
+            message.barred = message.barred or a.content_type in (REFUSED, REFUSED_AT_TIMES)
             message.expires_at = a.expires_at
             message.copies_sent += 1
             is_repeat = not message.is_class3 and message.copies_sent > 1 and not message.source_restored

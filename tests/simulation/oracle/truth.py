@@ -85,8 +85,8 @@ def _was_barred(message: SimulatedMessage) -> bool:
     """Whether a refusal on arrival at the hub explains the outcome."""
     if not message.barred:
         return False
-    if not message.is_class3:  # section 19: a restored sender does not know that it had sent the message
-        return not message.recorded_ever or message.source_restored or message.doubled
+    if not message.is_class3:
+        return not message.recorded_ever or message.doubled
     came_first = not _arrived(message) and (message.copies_sent == 1 or Arrival.VOID in message.recorded_ever)
     return came_first or was_taken_and_refused(message)
 
