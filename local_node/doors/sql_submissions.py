@@ -4,7 +4,8 @@ A NOTIFY or a job starts a read. An accepted row leaves the table, a refused one
 
 A row that cannot be accepted yet (because of a rate, a quota or a missing key) stays with the reason. Further rows to
 the target are passed over until the next poll that finds no read under way, so that they do not delay rows to other
-targets. tb_0031_wait names the first waiting row of each target.
+targets. Rows of the same sequence (order key and institution) wait behind it, however their targets are written.
+tb_0031_wait names the first waiting row of each target.
 """
 
 import json
@@ -18,6 +19,7 @@ from semq.engine.errors import DocumentTooLarge, NotThere
 from semq.engine.frames import check_carried
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Accepted, Submission
+from semq.engine.sender.positions import HeldSequences
 from semq.engine.sender.scheduling import envelope_of
 from semq.errors import BadInput, SemqError, Unavailable
 from semq.foreign_text import shortened
@@ -60,6 +62,7 @@ class SqlSubmissions:
         self._listeners: dict[int, list[Callable[[SubmissionResult], None]]] = {}  #: by number of the submission
         self.waiting: dict[str, SemqError] = {}  #: the reason why rows wait, by target
         self._targets_put_off: dict[str, tuple[int, SemqError]] = {}  #: by target: the first row that waits, and why
+        self._held = HeldSequences()  #: of rows that wait
         self._stored_waits: dict[str, TargetWait] | None = None  #: the content of tb_0031_wait; None: not known
         self._reading_engine: LocalEngine | None = None  #: the engine whose read is under way
         self._must_read_again = False  #: whether another read must follow
@@ -68,6 +71,7 @@ class SqlSubmissions:
         """Read new rows. A read under way is repeated: it may miss the newest rows."""
         if self._reading_engine is not self._engine():
             self._targets_put_off = {}
+            self._held.keep(self._under_way)
             self._begin_read()
             return
         self._must_read_again = True
@@ -153,6 +157,8 @@ class SqlSubmissions:
     def _settle(self, row: Submitted, result: SubmissionResult) -> None:
         """Note the result of a row; after the last row of a read, read again."""
         self._under_way.discard(row.row_id)
+        if result.state != "waits":
+            self._held.release(row.row_id)
         for report in self._listeners.pop(row.row_id, ()):
             report(result)
         if self._under_way:
@@ -199,12 +205,12 @@ class SqlSubmissions:
             envelope = envelope_of(row)
             return Submission(
                 envelope.target, envelope.attributes, row.payload, done, failed, token=row.token,
-                sender=envelope.sender, row_id=row.row_id, scheduled_as=row.lk0,
+                sender=envelope.sender, row_id=row.row_id, scheduled_as=row.lk0, held=self._held,
             )  # fmt: skip
         attributes, requests = self._attributes(row)
         return Submission(
             parse_address(row.target), attributes, row.payload, done, failed, token=row.token or requests.token,
-            row_id=row.row_id,
+            row_id=row.row_id, held=self._held,
         )  # fmt: skip
 
     def _attributes(self, row: Submitted) -> tuple[Attributes, NodeRequests]:

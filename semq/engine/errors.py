@@ -100,7 +100,7 @@ class NotAccepted(BadInput):
 
 
 class WaitsBehind(Unavailable):
-    """The document, submitted by SQL, waits because an earlier one for its target cannot be accepted yet."""
+    """The document, submitted by SQL, waits because an earlier one for its target or order key waits, too."""
 
     code = "SEMQ-1229"
     remedy = (

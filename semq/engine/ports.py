@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
+from semq.engine.sender.positions import HeldSequences
 from semq.seal.errors import CannotSeal, KeyUnknown
 from semq.store.rows import GroupPlace, KeptKey, Reason
 from semq.umx_t.address import Address
@@ -62,6 +63,9 @@ class Submission:
     digest: bytes = b""  #: filled in by the engine
     seal: "Seal | None" = None  #: filled in by the engine
     row_id: int = 0  #: id in tb_0031_submit, if submitted through SQL or scheduled
+    #: if submitted through SQL or scheduled: the sequences of earlier submissions that wait; the engine adds those that
+    #: cannot be accepted now
+    held: HeldSequences | None = None
     not_before: int = 0  #: earliest time of sending, in milliseconds since 1970 UTC
     scheduled_as: str = ""  #: the name of a scheduled document
     name: LK0 | None = None  #: of a document in pieces: the LK0 under which it is stored after its pieces; else None

@@ -456,7 +456,7 @@ class SimDirectory:
 
     def refuse(self, envelope: Envelope, size: int, waiting: Callable[[str, str], int]) -> Reason | None:
         if not self.serves(envelope.target.node):
-            self._world.oracle.refused(envelope.lk0)
+            self._world.oracle.messages[envelope.lk0].barred = True
             return UnknownTarget.code, "no such institution"
         refused = envelope.attributes.content_type
         if refused == REFUSED or (refused == REFUSED_AT_TIMES and self._world.faults.refuses()):

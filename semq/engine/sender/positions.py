@@ -1,14 +1,17 @@
 """Positions in a stream, assigned in commit order in the transaction that inserts the row (rule N4, break F7).
 
 Documents with the same order key form a sequence. Documents with @Fixed=1 and no order key form a sequence for each
-target address.
+target address. ``HeldSequences`` keeps the order of submissions that wait before they get a position.
 """
+
+from collections.abc import Container
 
 from msgspec.structs import replace
 
+from semq.engine.errors import WaitsBehind
 from semq.store.rows import OrderKey, Outbound, OutStream, OutStreamKey
 from semq.store.unit import Unit
-from semq.umx_t.address import Address
+from semq.umx_t.address import Address, NodeType
 from semq.umx_t.envelope import Attributes
 from semq.umx_t.locator import Pos
 
@@ -20,6 +23,52 @@ def in_sequence(attributes: Attributes, target: Address) -> Attributes:
     if not attributes.fixed or attributes.order_key:
         return attributes
     return replace(attributes, order_key=f"{FIXED_KEY}/{target.user}" if target.user else FIXED_KEY)
+
+
+class HeldSequences:
+    """The sequences of submissions that wait. A later submission of such a sequence must not be accepted before them.
+
+    A sequence is the order key and the destination. The members of a group are not known while a submission to it
+    waits, so a submission to a group holds its order key for all destinations, and waits for it at any destination.
+    """
+
+    def __init__(self) -> None:
+        #: by order key: for each submission that waits, its number and its destination ("": a group)
+        self._held: dict[str, dict[int, str]] = {}
+
+    def hold(self, number: int, attributes: Attributes, target: Address) -> None:
+        if key := _order_key(attributes):
+            self._held.setdefault(key, {})[number] = _destination(target)
+
+    def release(self, number: int) -> None:
+        for waiting in self._held.values():
+            waiting.pop(number, None)
+
+    def keep(self, numbers: Container[int]) -> None:
+        """Release all submissions but those with these numbers."""
+        left = {
+            key: {number: dest for number, dest in waiting.items() if number in numbers}
+            for key, waiting in self._held.items()
+        }
+        self._held = {key: waiting for key, waiting in left.items() if waiting}
+
+    def check(self, number: int, attributes: Attributes, target: Address) -> None:
+        """Raise WaitsBehind if an earlier submission of the same sequence waits."""
+        destination = _destination(target)
+        for earlier, other in self._held.get(_order_key(attributes), {}).items():
+            if earlier < number and (not other or not destination or other == destination):
+                raise WaitsBehind(number=earlier, order_key=attributes.order_key)
+
+
+def _order_key(attributes: Attributes) -> str:
+    """Return the order key; the same one for all documents with @Fixed=1 and no order key, because the users among the
+    members of a group are not known."""
+    key = attributes.order_key or (FIXED_KEY if attributes.fixed else "")
+    return FIXED_KEY if key.startswith(f"{FIXED_KEY}/") else key
+
+
+def _destination(target: Address) -> str:
+    return str(target.node) if target.type not in (NodeType.GROUP, NodeType.USERS) else ""
 
 
 def next_position(unit: Unit, row: Outbound, key: OutStreamKey) -> tuple[int, Pos | None]:

@@ -19,8 +19,7 @@ from semq.engine.core import Core
 from semq.engine.latency import Stage
 from semq.engine.partners import Partners
 from semq.engine.ports import Accepted, Seal, Secrecy, Submission
-from semq.engine.secrecy.binding import session_name
-from semq.engine.sender.accepted_lines import accepted_detail
+from semq.engine.sender.accepted_lines import detail_of_submission
 from semq.engine.sender.groups import GroupExpansion, is_group, messages
 from semq.engine.sender.lanes import Lane
 from semq.engine.sender.outbound import OutboundRows
@@ -29,7 +28,7 @@ from semq.engine.sender.scheduling import check_times, schedule
 from semq.engine.stored_envelopes import encode_envelope
 from semq.engine.tracks import level
 from semq.engine.uplink import NodeSessions
-from semq.errors import SemqError, Unavailable
+from semq.errors import BadInput, SemqError, Unavailable
 from semq.moments import moment_text
 from semq.store.rows import Event, GroupPlace, LedgerLine, OrderKey, Outbound, OutStreamKey, Side, Stored
 from semq.store.unit import Needs, Unit
@@ -39,7 +38,7 @@ from semq.umx_t.envelope import Body, Data, Envelope
 from semq.umx_t.errors import BadAddress
 from semq.umx_t.floor import Floor
 from semq.umx_t.headers import check_combination
-from semq.umx_t.pieces import AFTER_PIECES_MS, PIECES_USER, document_detail, read_manifest
+from semq.umx_t.pieces import AFTER_PIECES_MS, PIECES_USER
 from semq.umx_t.status import Direction, Outcome, SaveFwd, SendStatus
 
 
@@ -83,9 +82,11 @@ class Acceptance:
                 fault = self._fault(submission, is_later=is_later)
             except SemqError as error:
                 self.core.count("refused")
+                _hold(submission, error)
                 submission.failed(error)
                 continue
             if fault is not None:
+                _hold(submission, fault)
                 group_faults[len(group)] = fault
             group.append(submission)
         if at_once:
@@ -167,12 +168,30 @@ class Acceptance:
     def _failed(self, submissions: list[Submission], faults: Mapping[int, SemqError], error: Exception) -> None:
         if len(submissions) > 1 and not isinstance(error, Unavailable):
             # The store does not report which document failed.
-            for index, submission in enumerate(submissions):
-                fault = faults.get(index)
-                self._post([submission], {0: fault} if fault else {})
+            self._post_in_turn([(submission, faults.get(index)) for index, submission in enumerate(submissions)])
             return
         for submission in submissions:
             submission.failed(error)
+
+    def _post_in_turn(self, remaining: list[tuple[Submission, SemqError | None]]) -> None:
+        """Post each document when the one before is decided: if that one has to wait, later ones in its sequence wait,
+        too."""
+        (submission, fault), *others = remaining
+        done, failed = submission.done, submission.failed
+
+        def go_on(report: Callable[[Any], None], result: Any) -> None:
+            if isinstance(result, Exception):
+                _hold(submission, result)
+            report(result)
+            if others:
+                self._post_in_turn(others)
+
+        submission.done, submission.failed = partial(go_on, done), partial(go_on, failed)
+        try:
+            _check_held(submission)
+        except SemqError as error:
+            fault = fault or error
+        self._post([submission], {0: fault} if fault else {})
 
     def _check(self, submission: Submission) -> None:
         """Check what must hold also for a repeated token; set digest and order key. Raises SemqError."""
@@ -191,6 +210,7 @@ class Acceptance:
         """Check whether a document may be accepted now. With a token, return the fault, because the document may have
         been accepted before; without a token, raise it."""
         try:
+            _check_held(submission)
             if is_later:
                 self._check_later(submission)
             else:
@@ -248,6 +268,17 @@ class Acceptance:
         self.partners.give_back_rate(str(submission.target.node), submission.attributes.app_key, self.core.now())
 
 
+def _check_held(submission: Submission) -> None:
+    if submission.held is not None:
+        submission.held.check(submission.row_id, submission.attributes, submission.target)
+
+
+def _hold(submission: Submission, error: Exception) -> None:
+    """Let later submissions of the sequence wait if this one waits; a refused one is left out of the order."""
+    if submission.held is not None and not isinstance(error, BadInput):
+        submission.held.hold(submission.row_id, submission.attributes, submission.target)
+
+
 @dataclass(slots=True, eq=False)
 class _Destination:
     """The documents of one unit to one destination."""
@@ -280,22 +311,6 @@ def _needs(inc: int, submissions: Sequence[Submission]) -> Needs:
         if attributes.order_key:
             needs.last_pos.add(OrderKey(dest, attributes.order_key))
     return needs
-
-
-def _detail(row: Outbound, submission: Submission, envelope: Envelope) -> str:
-    sealed = f"sealed {session_name(envelope)}" if submission.seal is not None else ""
-    scheduled = f"scheduled as {submission.scheduled_as}" if submission.scheduled_as else ""
-    pieces = submission.attributes.pieces
-    described = _in_pieces(submission) if scheduled else pieces and document_detail(pieces)
-    return accepted_detail(row, (sealed, scheduled, described, str(submission.group or "")))
-
-
-def _in_pieces(submission: Submission) -> str:
-    """Return the number of pieces and the size from a manifest, as text; empty for other documents."""
-    if not submission.attributes.pieces:
-        return ""
-    manifest = read_manifest(bytes(submission.body))
-    return f"{manifest.count} pieces, {manifest.size} bytes"
 
 
 class _UnitAcceptance:
@@ -355,7 +370,7 @@ class _UnitAcceptance:
         self._unit.ledger.append(
             LedgerLine(
                 self._at, Side.SENDER, Event.ACCEPTED, envelope.ident, str(row.target), 0, "", row.app_key, row.digest,
-                row.size, _detail(row, submission, envelope),
+                row.size, detail_of_submission(row, submission, envelope),
             )
         )  # fmt: skip
         if goes_now:

@@ -298,10 +298,6 @@ class Oracle:
             elif line.detail == NOBODY:
                 message.refused_without_notice = True
 
-    def refused(self, lk0: LK0) -> None:
-        """Note that the hub refuses a message, because it does not serve the target."""
-        self._message(lk0).barred = True
-
     def returns(self, lk0: LK0, *, void: bool) -> None:
         """Note that an operator of the hub refuses a copy of the payload, or of the marker (``void``)."""
         message = self._message(lk0)
