@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from msgspec.structs import replace
 
+from semq.amqp.wire import encode_fields
 from semq.clock import SystemClock, draw_secret
 from semq.engine.ports import CertificateNews
 from semq.engine.secrecy.sealing import Policy, Sealing
@@ -81,7 +82,7 @@ def document(digest: bytes, **attributes: Any) -> Envelope:
     """Return an envelope with these facts."""
     asked = Attributes(
         app_key=AppKey("trade", "order", "", "S0001"), order_key="customer-7", content_type="text/xml", priority=4,
-        user_headers=HEADERS, **attributes,
+        user_headers=encode_fields(HEADERS), **attributes,
     )  # fmt: skip
     return Envelope(
         source=Address(1, "10008"), target=Address(1, "56001", "buyer"), lk0=parse_lk0(LK0), attributes=asked,

@@ -16,6 +16,7 @@ from local_node.doors.properties import restored
 from local_node.pieces.assembly import Assembly, JoinedDelivery
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError
+from semq.amqp.wire import encode_fields, long_string
 from semq.broker import refusals
 from semq.broker.arguments import QueueSettings
 from semq.broker.definitions import AnyQueue
@@ -345,14 +346,13 @@ def document_message(delivery: Delivery) -> ServiceDelivery:
     """Return a document as an AMQP message."""
     envelope, attributes = delivery.envelope, delivery.envelope.attributes
     headers: dict[str, Any] = {
-        **attributes.user_headers,
         "@LK0": envelope.ident,
         "@Source": f"{envelope.lk0.node}/{envelope.sender}" if envelope.sender else str(envelope.lk0.node),
         "@Deliveries": delivery.deliveries,
     }
     _write_headers(envelope, headers)
     properties = Properties(
-        headers=headers,
+        headers=long_string(encode_fields(headers) + attributes.user_headers),
         content_type=attributes.content_type or None,
         content_encoding=attributes.content_encoding or None,
         delivery_mode=PERSISTENT,

@@ -16,7 +16,7 @@ import structlog
 
 from local_node.doors.refused_submissions import refuse, withdraw
 from semq.engine.errors import DocumentTooLarge, NotThere
-from semq.engine.frames import check_carried
+from semq.engine.frames import check_carried, split_given
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Accepted, Submission
 from semq.engine.sender.positions import HeldSequences
@@ -221,7 +221,8 @@ class SqlSubmissions:
             raise HeadersTooLarge("The headers of the document are too long as JSON.", allowed=HEADERS_JSON_MAX)
         columns = {name: getattr(row, name) for name in _COLUMNS}
         properties = {name: getattr(row, name) for name in PROPERTIES}
-        attributes, requests = read_submission(json.loads(row.headers) | submission_headers(columns), properties)
+        headers, own_headers = split_given(json.loads(row.headers))
+        attributes, requests = read_submission(headers | submission_headers(columns), properties, own_headers)
         if requests.not_before:  # ``semq_send`` moves @NotBefore from the headers to the column
             raise BadAttribute("Give the time in the column not_before, not in the headers.", attribute="@NotBefore")
         check_carried(attributes)

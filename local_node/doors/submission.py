@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from local_node.doors.nacks import NackedDocument, Nacks
-from local_node.doors.properties import DELAY, expires_at, own_headers, with_delay
+from local_node.doors.properties import expires_at, given_headers, with_delay
 from local_node.pieces.upload import Upload, Uploads
 from semq.amqp import errors as amqp
 from semq.amqp.content import ContentHeader
@@ -26,7 +26,7 @@ from semq.broker.services import (
 )
 from semq.broker.vhost import VirtualHost
 from semq.engine import errors
-from semq.engine.frames import check_headers, document_properties
+from semq.engine.frames import check_size, document_properties
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Accepted, Submission
 from semq.engine.sender.groups import is_group
@@ -133,15 +133,14 @@ class SubmitExchange(ServiceExchange):
         self._waiting.append(submission)
 
     def _read(self, routing_key: str, header: ContentHeader, body: bytes) -> Submission:
-        headers = own_headers(header)
+        headers, fields = given_headers(header)
         if (
             header.expiration is not None
             and (expiry := expires_at(header, headers, self._engine().core.now_ms())) is not None
         ):
             headers = headers | {"@ExpiresAt": expiry}
-        headers = with_delay(headers, self._engine().core.now_ms) if DELAY in headers else headers
-        attributes, requests = read_submission(headers, document_properties(header))
-        check_headers(attributes)
+        headers = with_delay(headers, fields, self._engine().core.now_ms)
+        attributes, requests = read_submission(headers, document_properties(header), check_size(fields))
         return Submission(
             target=parse_address(routing_key),
             attributes=attributes,

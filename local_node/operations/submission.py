@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from local_node.ports import OperatedLocalNode
 from semq.access_rights import AccessRole
-from semq.engine.frames import check_carried
+from semq.engine.frames import check_carried, split_given
 from semq.engine.ports import Accepted, Submission
 from semq.service.admin import committed
 from semq.service.operations.arguments import INT64_MAX, Arguments, Text
@@ -73,8 +73,8 @@ class SubmitOperation:
         """Accept a document and answer when it is committed."""
         given = {name: getattr(arguments, name) for name in arguments.__struct_fields__}
         properties = {name: given[name] for name in PROPERTIES}
-        headers = (arguments.headers or {}) | submission_headers(given)
-        attributes, handling = read_submission(headers, properties)
+        headers, own_headers = split_given(arguments.headers or {})
+        attributes, handling = read_submission(headers | submission_headers(given), properties, own_headers)
         check_carried(attributes)
         target, body = parse_address(arguments.target), arguments.body_base64
         sender = TRANSPORT_READERS["@Sender"][1]("sender", arguments.sender)

@@ -25,6 +25,7 @@ from semq.amqp.wire import (
     read_short_string,
     read_value,
     short_string,
+    split_table,
     uncached_short_string,
     uncached_text,
 )
@@ -41,7 +42,7 @@ PROPERTY_TYPES: dict[str, tuple[Callable[[Any], bytes], int]] = {
     "shortstr": (uncached_short_string, TEXT_SIZE),
     "octet": (OCTET.pack, 1),
     "timestamp": (LONGLONG.pack, 8),
-    "table": (encode_table, TABLE_SIZE),
+    "table": (lambda table: table if isinstance(table, bytes) else encode_table(table), TABLE_SIZE),
 }
 NAMES: Final = tuple(name for name, _ in PROPERTIES)
 FLAGS: dict[str, int] = {name: 0x8000 >> number for number, name in enumerate(NAMES)}
@@ -54,19 +55,22 @@ _long_at = LONG.unpack_from
 
 
 class Properties(Record):
-    """The properties of class basic; None: absent. ``timestamp`` is in POSIX seconds."""
+    """The properties of class basic; None: absent. ``timestamp`` is in POSIX seconds.
+
+    ``headers`` may be an encoded table. Texts that nodes pass on may be bytes, because some clients send no UTF-8.
+    """
 
     content_type: str | None = None
     content_encoding: str | None = None
-    headers: Table | None = None
+    headers: Table | bytes | None = None
     delivery_mode: int | None = None
     priority: int | None = None
-    correlation_id: str | None = None
+    correlation_id: str | bytes | None = None
     reply_to: str | None = None
     expiration: str | None = None
     message_id: str | None = None
     timestamp: int | None = None
-    type: str | None = None
+    type: str | bytes | None = None
     user_id: str | None = None
     app_id: str | None = None
     cluster_id: str | None = None
@@ -152,6 +156,16 @@ class ContentHeader:
             except AmqpError as error:
                 raise error.at(BASIC, 0) from None
         return self._table
+
+    def split_headers(self) -> tuple[dict[str, Any], bytes]:
+        """Return the headers whose names begin with ``@``, decoded, and the encoded fields of all others."""
+        span = (self.locate() if self.spans is None else self.spans).get("headers")
+        if span is None:
+            return {}, b""
+        try:
+            return split_table(self.raw[span[0] : span[1]], self.depth)
+        except AmqpError as error:
+            raise error.at(BASIC, 0) from None
 
     @property
     def properties(self) -> Properties:

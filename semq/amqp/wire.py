@@ -13,13 +13,14 @@ Decoders take a buffer and a position and return the value and the next position
 | l L    | 64 bits                 | int              | T      | POSIX seconds    | Timestamp   |
 | F A    | table, array            | dict, list       | V      | nothing          | None        |
 
-The letters are RabbitMQ's. A long string that is not UTF-8 is decoded as bytes. An int is encoded as I, l or L, the
-first that is large enough; bytes are encoded as x. Names of fields may contain any character except zero: clients
-ignore the rule of 4.2.5.5, which forbids ``x-match``.
+The letters are RabbitMQ's, which reads L as signed, too. A long string that is not UTF-8 is decoded as bytes. An int is
+encoded as I or l, the first that is large enough; bytes are encoded as x. Names of fields may contain any character
+except zero: clients ignore the rule of 4.2.5.5, which forbids ``x-match``. "Fields" are the bytes of a table without
+its length.
 """
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
 from struct import Struct
 from typing import Any, Final, TypeAlias
@@ -92,13 +93,13 @@ def _learn_short_string(text: str) -> bytes:
     return octets
 
 
-def uncached_short_string(text: str) -> bytes:
-    """Do what ``short_string`` does, for texts that are rarely repeated."""
+def uncached_short_string(text: str | bytes) -> bytes:
+    """Do what ``short_string`` does, for texts that are rarely repeated, and for bytes."""
     try:
-        octets = text.encode()
+        octets = text if isinstance(text, bytes) else text.encode()
     except (AttributeError, UnicodeEncodeError) as error:
         raise LocalMisuse(f"not a text that AMQP can carry: {text!r:.60}") from error
-    if len(octets) > 255 or "\0" in text:
+    if len(octets) > 255 or b"\0" in octets:
         raise LocalMisuse(f"a short string has at most 255 bytes and none is zero: {text!r:.60}")
     return OCTETS[len(octets)] + octets
 
@@ -125,7 +126,7 @@ def read_long_string(data: bytes, at: int) -> tuple[bytes, int]:
 # letter -> (reader, size in bytes)
 NUMBERS: dict[int, tuple[Callable[[bytes, int], tuple[Any, ...]], int]] = {
     ord(letter): (Struct(">" + form).unpack_from, Struct(">" + form).size)
-    for letter, form in zip("tbBsuIilLfd", "?bBhHiIqQfd", strict=True)
+    for letter, form in zip("tbBsuIilLfd", "?bBhHiIqqfd", strict=True)
 }
 
 
@@ -184,6 +185,70 @@ def read_table(data: bytes, at: int, depth: int) -> tuple[dict[str, Any], int]:
     return table, end
 
 
+def split_table(table: bytes, depth: int = TABLE_DEPTH) -> tuple[dict[str, Any], bytes]:
+    """Return the fields of an encoded table whose names begin with ``@``, decoded, and the bytes of the others.
+
+    The bytes of the others are checked like those of a decoded table. Raises ``FrameError`` or ``SyntaxFault``.
+    """
+    decoded: dict[str, Any] = {}
+    others: list[bytes] = []
+    names: set[bytes] = set()
+    at = others_at = 4
+    try:
+        end = at + _read_long(table)[0]
+        if end != len(table) or not depth:
+            raise FrameError("a table is truncated") if depth else SyntaxFault("a table is nested too deeply")
+        while at < end:
+            start, stop = at, at + 1 + table[at]
+            octets = table[at + 1 : stop]
+            if octets not in known_texts:
+                _learn_text(octets)
+            if octets in names:
+                raise SyntaxFault(f"field {octets.decode()!r} occurs twice in a table")
+            names.add(octets)
+            if octets[:1] == b"@":
+                others.append(table[others_at:start])
+                decoded[text_of(octets)], at = read_value(table, stop, depth)
+                others_at = at
+            else:
+                at = _after_value(table, stop, depth)
+    except TRUNCATED as error:
+        raise FrameError("a table is truncated") from error
+    if at != end:
+        raise FrameError("a field ends outside its table")
+    return decoded, b"".join(others) + table[others_at:]
+
+
+def find_fields(fields: bytes, names: Collection[str]) -> dict[str, bytes]:
+    """Return the encoded values (letter and bytes) of the fields with these names, from fields that were checked."""
+    found: dict[str, bytes] = {}
+    at, end = 0, len(fields)
+    while at < end:
+        stop = at + 1 + fields[at]
+        name, at = text_of(fields[at + 1 : stop]), _after_value(fields, stop, DEPTH_MAX)
+        if name in names:
+            found[name] = fields[stop:at]
+    return found
+
+
+def decode_fields(fields: bytes) -> dict[str, Any]:
+    """Return the values of encoded fields. Raises ``FrameError`` or ``SyntaxFault``."""
+    return decode_table(long_string(fields), 0, DEPTH_MAX)[0]
+
+
+def _after_value(data: bytes, at: int, depth: int) -> int:
+    """Return the position after the value whose letter is at ``at``."""
+    kind = data[at]
+    stop: int
+    if kind in STRINGS:
+        stop = at + 5 + _read_long(data, at + 1)[0]
+    elif kind in NUMBERS:
+        stop = at + 1 + NUMBERS[kind][1]
+    else:
+        _, stop = read_value(data, at, depth)
+    return stop
+
+
 def read_value(data: bytes, at: int, depth: int) -> tuple[Any, int]:
     """Return the value whose letter is at ``at``, and the next position. ``depth``: of the enclosing table or array."""
     kind = data[at]
@@ -236,6 +301,7 @@ def _read_nothing(_data: bytes, at: int, _depth: int) -> tuple[None, int]:
 
 
 DECIMAL = Struct(">Bi")
+STRINGS = b"Sx"
 READERS: dict[int, Callable[[bytes, int, int], tuple[Any, int]]] = {
     ord("S"): _read_string,
     ord("x"): _read_octets,
@@ -256,11 +322,11 @@ _TRUE, _FALSE = b"t\x01", b"t\x00"
 
 def encode_table(table: Table) -> bytes:
     """Return length and bytes of a table. Raises ``LocalMisuse`` for names and values that AMQP cannot carry."""
-    fields = _encode_fields(table, DEPTH_MAX)
-    return LONG.pack(len(fields)) + fields
+    return long_string(encode_fields(table))
 
 
-def _encode_fields(table: Table, depth: int) -> bytes:
+def encode_fields(table: Table, depth: int = DEPTH_MAX) -> bytes:
+    """Return the bytes of the fields of a table. Raises ``LocalMisuse`` as ``encode_table`` does."""
     if not depth:
         raise LocalMisuse("a table or array is nested too deeply")
     parts: list[bytes] = []
@@ -302,7 +368,7 @@ def _encode_int(value: int, _depth: int) -> bytes:
     for letter, form, low, high in INTEGERS:
         if low <= value < high:
             return letter + form.pack(value)
-    raise LocalMisuse(f"an integer field has at most 64 bits: {value}")
+    raise LocalMisuse("an integer field is from -2^63 to 2^63 - 1; write larger numbers as text")
 
 
 def _encode_decimal(value: Decimal, _depth: int) -> bytes:
@@ -330,7 +396,7 @@ def _encode_octets(value: bytes, _depth: int) -> bytes:
 
 
 def _encode_table(value: Table, depth: int) -> bytes:
-    return b"F" + long_string(_encode_fields(value, depth - 1))
+    return b"F" + long_string(encode_fields(value, depth - 1))
 
 
 def _encode_array(value: FieldArray, depth: int) -> bytes:
@@ -342,7 +408,6 @@ def _encode_array(value: FieldArray, depth: int) -> bytes:
 INTEGERS = (
     (b"I", Struct(">i"), -(1 << 31), 1 << 31),
     (b"l", Struct(">q"), -(1 << 63), 1 << 63),
-    (b"L", Struct(">Q"), 0, 1 << 64),
 )
 WRITERS: tuple[tuple[type | tuple[type, ...], Callable[[Any, int], bytes]], ...] = (  # the first match is used
     (str, _encode_string),

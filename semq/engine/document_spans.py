@@ -18,11 +18,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from semq.amqp.wire import decode_fields
 from semq.store.rows import Event, LedgerLine, Side
 from semq.trace_context import PARENT, TraceParent, sampled_parent, span_id
 from semq.umx_t.envelope import Envelope
 from semq.umx_t.pieces import PIECES_USER
 
+PARENT_NAME = PARENT.encode()
 OPEN_MAX = 20_000  # documents in progress
 STEPS_MAX = 32  # events of one span
 
@@ -67,11 +69,12 @@ class DocumentSpans:
 
     def begin(self, side: Side, envelope: Envelope, since: int) -> None:
         """Follow a document if it is sampled. ``since``: the submission or arrival, in milliseconds since 1970 UTC."""
-        headers = envelope.attributes.user_headers
-        if not self._ratio and PARENT not in headers:
+        fields = envelope.attributes.user_headers
+        if not self._ratio and PARENT_NAME not in fields:
             return  # the usual case, without the cost of the LK0 as text
         if envelope.void or envelope.target.user == PIECES_USER or (side, envelope.ident) in self._open:
             return
+        headers = decode_fields(fields) if PARENT_NAME in fields else {}
         parent = sampled_parent(headers, envelope.ident, self._ratio)
         if parent is None:
             return

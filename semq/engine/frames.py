@@ -3,12 +3,13 @@
 UMX-T attributes are in the content header; the body is the payload of a message, or the records of a packet.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
 from semq.amqp.content import ContentHeader, Properties
-from semq.amqp.wire import encode_value
+from semq.amqp.wire import encode_fields, long_string
 from semq.errors import SemqError
 from semq.foreign_text import shortened
 from semq.seal.session import OVERHEAD
@@ -46,7 +47,8 @@ def read_frame(routing_key: str, header: ContentHeader, body: Body) -> Frame:
         present = header.spans or header.locate()
         properties = {name: getattr(header, name) for name in ENVELOPE_PROPERTIES if name in present}
         dropped = header.body_size if header.body_size > len(body) else 0
-        return Data(read_envelope(properties, header.headers or {}, routing_key), body, header, dropped)
+        attributes, user_headers = header.split_headers()
+        return Data(read_envelope(properties, attributes, routing_key, user_headers), body, header, dropped)
     source, target = parse_address(header.app_id or ""), parse_address(routing_key)
     records = decode_records(function, primitive, body)
     return Packet(source, target, function, primitive, records, header, body, _signature(header))
@@ -77,7 +79,8 @@ def write_frame(frame: Frame, version: int = HIGHEST) -> tuple[str, ContentHeade
         if isinstance(frame.header, ContentHeader) and (packs or not _is_packed(frame.header)):
             return str(frame.envelope.target), frame.header, frame.body
         properties, headers = (write_packed if packs else write_envelope)(frame.envelope)
-        built = Properties(headers=headers, delivery_mode=PERSISTENT, **properties)
+        table = long_string(encode_fields(headers) + frame.envelope.attributes.user_headers)
+        built = Properties(headers=table, delivery_mode=PERSISTENT, **properties)
         return str(frame.envelope.target), ContentHeader.build(len(frame.body), built), frame.body
     if isinstance(frame.header, ContentHeader):
         return str(frame.target), frame.header, frame.body
@@ -98,14 +101,13 @@ def frame_bytes(frame: Data) -> int:
 
 
 def _is_packed(header: ContentHeader) -> bool:
-    return PACKED in (header.headers or {})
+    return PACKED in header.split_headers()[0]
 
 
 def check_carried(attributes: Attributes) -> None:
-    """Check the attributes of a document that does not arrive through AMQP. Raises HeadersTooLarge, and BadAttribute if
-    AMQP cannot carry its properties or headers.
+    """Check the properties of a document that does not arrive through AMQP. Raises BadAttribute if AMQP cannot carry
+    them.
     """
-    check_headers(attributes)
     properties = Properties(**{name: getattr(attributes, name) or None for name in PROPERTIES})
     try:
         ContentHeader.build(0, properties)
@@ -113,17 +115,27 @@ def check_carried(attributes: Attributes) -> None:
         raise _not_carried(error) from error
 
 
-def check_headers(attributes: Attributes) -> None:
-    """Check the headers without @. Raises HeadersTooLarge, and BadAttribute if AMQP cannot carry them or if they are
-    nested too deeply."""
-    if not attributes.user_headers:
-        return
+def split_given(headers: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
+    """Return the headers with ``@`` of a document that does not arrive through AMQP, and the encoded others.
+
+    Raises HeadersTooLarge, and BadAttribute if AMQP cannot carry them or if they are nested too deeply.
+    """
+    attributes = {name: value for name, value in headers.items() if name[:1] == "@"}
     try:
-        size = len(encode_value(attributes.user_headers, USER_HEADERS_DEPTH + 1)) - 1  # without the letter
+        fields = encode_fields(
+            {name: value for name, value in headers.items() if name not in attributes}, USER_HEADERS_DEPTH
+        )
     except (SemqError, TypeError, ValueError, OverflowError) as error:
         raise _not_carried(error) from error
+    return attributes, check_size(fields)
+
+
+def check_size(user_headers: bytes) -> bytes:
+    """Return the encoded headers of an application. Raises HeadersTooLarge."""
+    size = len(user_headers) + 4  # with the length of the table
     if size > USER_HEADERS_MAX:
         raise HeadersTooLarge(size=size, allowed=USER_HEADERS_MAX)
+    return user_headers
 
 
 def _not_carried(error: Exception) -> BadAttribute:

@@ -14,6 +14,7 @@ from semq.umx_t.status import SaveFwd
 
 Read = Callable[[str, Any], Any]
 MOMENT_MAX = 253_402_300_799_999  # the last millisecond of the year 9999
+MOMENT_MIN = 100_000_000_000  # in March 1973; a smaller number is in seconds by mistake
 REPEATED_MAX = 256  # values in the cache of a ``repeated`` reader
 _INT64_MAX = 2**63 - 1
 _ATTEMPT_MAX = 2**31 - 1
@@ -58,6 +59,14 @@ def moment(name: str, value: Any) -> int:
         raise BadAttribute(
             f"{name} must be in milliseconds since 1970, up to the year 9999.", attribute=name, value=value
         )
+    return int(value)
+
+
+def given_moment(name: str, value: Any) -> int:
+    """Read milliseconds since 1970 UTC as an application gives them; 0: none. Raises BadAttribute."""
+    if 0 < moment(name, value) < MOMENT_MIN:
+        fault = f"{name} must be in milliseconds since 1970; this number is too small, it looks like seconds."
+        raise BadAttribute(fault, attribute=name, value=value)
     return int(value)
 
 

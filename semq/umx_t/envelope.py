@@ -28,7 +28,7 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
     content_encoding: str = ""
     priority: int = 0
     expires_at: int = 0  #: milliseconds since 1970 UTC; 0 for never
-    user_headers: dict[str, Any] = {}  #: headers without ``@``, carried unchanged
+    user_headers: bytes = b""  #: headers without ``@``: encoded fields of an AMQP table, carried unchanged
     #: set by the sender's node. For a manifest, the name of its document; for a piece, name and number
     pieces: str = ""
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from semq.foreign_text import shortened
 from semq.umx_t.address import Address, parse_address
+from semq.umx_t.attribute_values import given_moment, moment
 from semq.umx_t.attributes import ATTRIBUTES, PROPERTIES, SetBy, header_writer
 from semq.umx_t.envelope import Attributes, Envelope, Function, Primitive
 from semq.umx_t.errors import BadAttribute, BadCombination, BadEnvelope
@@ -24,7 +25,11 @@ APPLICATION = tuple(each.name for each in HEADERS if each.set_by is SetBy.APPLIC
 TRANSPORT = tuple(each.name for each in HEADERS if each.set_by in (SetBy.SENDER, SetBy.HUB))
 INBOX = tuple(each.name for each in HEADERS if each.set_by is SetBy.RECEIVER)
 # Header | argument or field, and reader of the value. A header that is absent or null gets the field's default.
-APPLICATION_READERS = {each.name: (each.field, each.read) for each in HEADERS if each.read and each.name in APPLICATION}
+APPLICATION_READERS = {
+    each.name: (each.field, given_moment if each.read is moment else each.read)
+    for each in HEADERS
+    if each.read and each.name in APPLICATION
+}
 DOCUMENT_READERS = {each.name: (each.field, each.read) for each in HEADERS if each.read and each.is_of_document}
 TRANSPORT_READERS = {each.name: (each.field, each.read) for each in HEADERS if each.read and each.name in TRANSPORT}
 CARRIED = tuple(each for each in HEADERS if each.name in DOCUMENT_READERS or each.name in TRANSPORT_READERS)
@@ -72,23 +77,25 @@ def read_type(text: str | None) -> tuple[Function, Primitive]:
         raise BadEnvelope("The type of the packet is unknown.", type=(text or "")[:80]) from None
 
 
-def read_submission(headers: Mapping[str, Any], properties: Mapping[str, Any]) -> tuple[Attributes, NodeRequests]:
+def read_submission(
+    headers: Mapping[str, Any], properties: Mapping[str, Any], user_headers: bytes = b""
+) -> tuple[Attributes, NodeRequests]:
     """Return the attributes of a document that an application published, and its requests to its own node.
+
+    ``headers``: those with ``@``; ``user_headers``: the encoded others.
 
     Raises BadAttribute, BadAppKey or BadCombination.
     """
-    fields, user = _from_properties(properties), {}
+    fields = _from_properties(properties)
     for name, value in headers.items():
-        if name[:1] != "@":
-            user[name] = value
-        elif name not in APPLICATION_READERS:
+        if name not in APPLICATION_READERS:
             raise _unknown(name)
         elif value is not None:
             field, read = APPLICATION_READERS[name]
             fields[field] = read(name, value)
     requests = NodeRequests(fields.pop("token", ""), fields.pop("not_before", 0))
-    if user:
-        fields["user_headers"] = user
+    if user_headers:
+        fields["user_headers"] = user_headers
     if fields.get("save_fwd") is SaveFwd.DROP:
         fields.setdefault("ack2", False)
     return check_combination(Attributes(**fields)), requests
@@ -114,41 +121,52 @@ def check_combination(attributes: Attributes) -> Attributes:
 
 
 def write_envelope(envelope: Envelope) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the properties and headers of a message between nodes, with one field for each attribute."""
+    """Return the properties and headers of a message between nodes, with one field for each attribute.
+
+    The headers of the application are not included.
+    """
     attributes = envelope.attributes
     properties: dict[str, Any] = {"app_id": str(envelope.source), "message_id": envelope.ident, "type": DATA_TYPE}
     properties |= {name: value for name in PROPERTIES if (value := getattr(attributes, name))}
-    headers: dict[str, Any] = dict(attributes.user_headers)
+    headers: dict[str, Any] = {}
     _write_headers(envelope, headers)
     headers.update(envelope.unknown)
     return properties, headers
 
 
 def write_packed(envelope: Envelope) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the properties and headers of a message in the packed form, for a peer of protocol version 2 or later."""
+    """Do what ``write_envelope`` does in the packed form, for a peer of protocol version 2 or later."""
     attributes = envelope.attributes
     properties: dict[str, Any] = {"app_id": str(envelope.source), "type": DATA_TYPE}
     properties |= {name: value for name in PROPERTIES if (value := getattr(attributes, name))}
-    headers: dict[str, Any] = {PACKED: pack(envelope), **attributes.user_headers}
+    headers: dict[str, Any] = {PACKED: pack(envelope)}
     _write_newer(envelope, headers)
     headers.update(envelope.unknown)
     return properties, headers
 
 
-def read_envelope(properties: Mapping[str, Any], headers: Mapping[str, Any], routing_key: str) -> Envelope:
+def read_envelope(
+    properties: Mapping[str, Any], headers: Mapping[str, Any], routing_key: str, user_headers: bytes = b""
+) -> Envelope:
     """Return the envelope of a message from a peer node.
+
+    ``headers``: those with ``@``; ``user_headers``: the encoded others.
 
     Raises BadEnvelope, or the error of the address, locator or attribute that cannot be read.
     """
     try:
-        return _read_envelope(properties, headers, parse_address(routing_key))
+        return _read_envelope(properties, headers, parse_address(routing_key), user_headers)
     except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadEnvelope("The attributes of the message cannot be read.", fault=shortened(str(error), 200)) from error
 
 
-def _read_envelope(properties: Mapping[str, Any], headers: Mapping[str, Any], target: Address) -> Envelope:
+def _read_envelope(
+    properties: Mapping[str, Any], headers: Mapping[str, Any], target: Address, user_headers: bytes
+) -> Envelope:
     source = parse_address(properties.get("app_id") or "")
     of_document, of_transport = _from_properties(properties), dict[str, Any]()
+    if user_headers:
+        of_document["user_headers"] = user_headers
     packed = headers.get(PACKED)
     if packed is None:
         _read_headers(headers, of_document, of_transport)
@@ -167,11 +185,9 @@ def _read_envelope(properties: Mapping[str, Any], headers: Mapping[str, Any], ta
 
 
 def _read_headers(headers: Mapping[str, Any], of_document: dict[str, Any], of_transport: dict[str, Any]) -> None:
-    user, unknown = {}, {}
+    unknown = {}
     for name, value in headers.items():
-        if name[:1] != "@":
-            user[name] = value
-        elif name in DOCUMENT_READERS:
+        if name in DOCUMENT_READERS:
             if value is not None:
                 field, read = DOCUMENT_READERS[name]
                 of_document[field] = read(name, value)
@@ -181,8 +197,6 @@ def _read_headers(headers: Mapping[str, Any], of_document: dict[str, Any], of_tr
                 of_transport[field] = read(name, value)
         elif name not in NOT_CARRIED:
             unknown[name] = value
-    if user:
-        of_document["user_headers"] = user
     if unknown:
         of_transport["unknown"] = unknown
 

@@ -121,7 +121,7 @@ short_texts = st.text(st.characters(exclude_categories=["Cs"], exclude_character
 scalars = (
     st.none()
     | st.booleans()
-    | st.integers(-(1 << 63), (1 << 64) - 1)
+    | st.integers(-(1 << 63), (1 << 63) - 1)
     | st.floats(allow_nan=False)
     | st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
     | st.binary(max_size=40)

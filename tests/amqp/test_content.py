@@ -211,6 +211,7 @@ def test_malformed_headers_cannot_be_amended() -> None:
 @given(properties, tables)
 def test_amended_entries_are_added_replaced_or_removed(built: Properties, changes: dict[str, Any]) -> None:
     amended = ContentHeader.build(0, built).amended(headers=changes)
+    assert not isinstance(built.headers, bytes)
     expected = dict(built.headers or {}) | changes
     if built.headers is not None or changes:
         assert amended.headers == {

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from semq.amqp.wire import encode_fields
 from semq.engine import document_spans
 from semq.engine.document_spans import DocumentSpans, Span
 from semq.store.rows import Event, LedgerLine, Side
@@ -41,7 +42,7 @@ class SpanRecorder:
 
 def envelope(number: int = 1, target: str = TARGET, headers: dict[str, Any] | None = None, **more: Any) -> Envelope:
     source = parse_address("1.10008")
-    a = Attributes(user_headers={"traceparent": PARENT} if headers is None else headers, **more)
+    a = Attributes(user_headers=encode_fields({"traceparent": PARENT} if headers is None else headers), **more)
     return Envelope(source=source, target=parse_address(target), lk0=LK0(1, "10008", 1, 1, 7, number), attributes=a)
 
 

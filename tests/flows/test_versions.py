@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from semq.amqp.wire import encode_fields
 from semq.app import Client
 from semq.engine.frames import read_frame
 from semq.umx_t.envelope import Data
@@ -34,4 +35,4 @@ async def test_a_forwarded_document_has_the_form_of_its_receiver_s_version(
     frame = read_frame(document.routing_key, document.header, document.body)
     assert isinstance(frame, Data)
     assert str(frame.envelope.attributes.app_key) == "a/b/c/d"
-    assert frame.envelope.attributes.user_headers == {"colour": "red"}
+    assert frame.envelope.attributes.user_headers == encode_fields({"colour": "red"})

@@ -6,6 +6,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from semq.amqp.wire import encode_fields
 from semq.engine.hub_engine import HubEngine
 from semq.engine.local_engine import LocalEngine
 from semq.engine.partners import Partners
@@ -186,7 +187,7 @@ class Local:
         attributes = Attributes(
             save_fwd=SaveFwd(save_fwd), ack2=ack2, order_key=order_key, fixed=fixed,
             app_key=AppKey("trade", "order", "", key),
-            expires_at=expires_at, encrypt=encrypt, user_headers=user_headers or {},
+            expires_at=expires_at, encrypt=encrypt, user_headers=encode_fields(user_headers or {}),
         )  # fmt: skip
         self.engine.submit(
             [

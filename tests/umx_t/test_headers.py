@@ -30,7 +30,7 @@ PEER = {"app_id": "1.10008", "message_id": "1.10008.1.1.ff.1"}
 @given(envelopes)
 def test_every_envelope_is_read_as_it_was_written(envelope: Envelope) -> None:
     properties, headers = write_envelope(envelope)
-    assert read_envelope(properties, headers, str(envelope.target)) == envelope
+    assert read_envelope(properties, headers, str(envelope.target), envelope.attributes.user_headers) == envelope
 
 
 def test_default_values_are_omitted() -> None:
@@ -70,15 +70,14 @@ def test_a_submission_with_every_attribute() -> None:
         "@Fixed": True,
         "@OrderKey": b"customer-7",
         "@Token": "t-1",
-        "@ExpiresAt": 5,
-        "@NotBefore": 7,
-        "colour": "red",
+        "@ExpiresAt": 10**11,
+        "@NotBefore": 10**11 + 7,
     }
     properties = {"content_type": "text/xml", "content_encoding": "gzip", "priority": 4}
-    assert {*headers} == {*APPLICATION, "colour"}
+    assert {*headers} == {*APPLICATION}
     assert {*properties} == {*PROPERTIES}
-    attributes, requests = read_submission(headers, properties)
-    assert requests == ("t-1", 7)
+    attributes, requests = read_submission(headers, properties, b"fields")
+    assert requests == ("t-1", 10**11 + 7)
     assert attributes == Attributes(
         ack2=False,
         app_key=AppKey("trade", "order", "standard", "S0001"),
@@ -88,8 +87,8 @@ def test_a_submission_with_every_attribute() -> None:
         content_type="text/xml",
         content_encoding="gzip",
         priority=4,
-        expires_at=5,
-        user_headers={"colour": "red"},
+        expires_at=10**11,
+        user_headers=b"fields",
     )
 
 
@@ -133,6 +132,9 @@ def test_class_1_requests_no_receipt_by_default(value: Any) -> None:
         ({"@SessionKey": "k"}, "@SessionKey is set by nodes; an application must omit it."),
         ({"@LK1": "1.1.1"}, "@LK1 is set by nodes"),
         ({"@zzzzzz": 1}, "There is no attribute @zzzzzz."),
+        ({"@NotBefore": 1_764_325_800}, "@NotBefore must be in milliseconds"),
+        ({"@ExpiresAt": 10**11 - 1}, "@ExpiresAt must be in milliseconds"),
+        ({"@ExpiresAt": 2**63}, "integer"),
     ],
 )
 def test_unknown_attributes_and_invalid_values_are_refused(headers: dict[str, Any], words: str) -> None:
@@ -180,9 +182,9 @@ def test_a_number_of_attempts_above_the_limit_is_refused() -> None:
 
 
 def test_attributes_of_a_newer_version_are_carried() -> None:
-    envelope = read_envelope(PEER, {"@Sid": 1, "@Colour": "red", "x": 1}, "1.56001")
+    envelope = read_envelope(PEER, {"@Sid": 1, "@Colour": "red"}, "1.56001", b"fields")
     assert envelope.unknown == {"@Colour": "red"}
-    assert envelope.attributes.user_headers == {"x": 1}
+    assert envelope.attributes.user_headers == b"fields"
     assert write_envelope(envelope)[1]["@Colour"] == "red"
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from semq.engine.core import Core
 from semq.engine.errors import BeyondWindow, DocumentTooLarge, Expired, Mismatch, NotYours
-from semq.engine.frames import check_headers, document_size
+from semq.engine.frames import check_size, document_size
 from semq.engine.ports import OpenedPayload, Secrecy
 from semq.engine.receiver import ledger
 from semq.engine.receiver.attempts import Attempt
@@ -337,7 +337,7 @@ class _Arrivals:
         return ReceiverEvent.payload, opened, None
 
     def _refusal(self, envelope: Envelope, opened: OpenedPayload) -> Reason | None:
-        """Return why an opened message is refused: it has expired, AMQP cannot carry its headers, or it is a wrong
+        """Return why an opened message is refused: it has expired, its headers are too large, or it is a wrong
         piece or manifest; None: it is not."""
         if is_expired(envelope.attributes.expires_at, self._at):
             return Expired.code, "It arrived after its time."
@@ -345,8 +345,8 @@ class _Arrivals:
             return self._attempt.reason
         is_piece = envelope.target.user == PIECES_USER
         try:
-            check_headers(envelope.attributes)
-        except SemqError as error:  # one code for all faults of headers, because it decides that nothing is kept
+            check_size(envelope.attributes.user_headers)
+        except SemqError as error:
             return HeadersTooLarge.code, _reason_text(error)
         try:
             if is_piece:

@@ -11,6 +11,7 @@ place and one origin (``resent``).
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from semq.amqp.wire import decode_fields
 from semq.seal.canonical import canonical, tagged
 from semq.umx_t.attributes import ATTRIBUTES, HEADERS, Attribute, BoundBy, value_reader
 from semq.umx_t.envelope import Envelope
@@ -99,6 +100,6 @@ def _attributes(envelope: Envelope) -> tuple[Any, ...]:
         str(envelope.lk0.node),
         str(envelope.target),
         *_plain(envelope),
-        tagged(headers) if headers else None,
+        tagged(decode_fields(headers)) if headers else None,
     )
     return facts if _later is None else facts + _later(envelope)

@@ -18,7 +18,6 @@ from semq.clock import Clock
 from semq.engine.ports import CertificateNews, OpenedPayload, PacketProof, Seal
 from semq.engine.secrecy.binding import authenticated_data, document_content, marker_content, sealed_as
 from semq.errors import SemqError
-from semq.seal.canonical import tagged
 from semq.seal.errors import (
     CannotSeal,
     NotSealed,
@@ -155,10 +154,8 @@ class Sealing:
 
     # --- documents that leave
     def seal_for(self, target: Address, attributes: Attributes) -> PartnerSession | None:
-        """Return the session key for a document; None: it is not sealed. Raises CannotSeal, HeaderUnfit."""
+        """Return the session key for a document; None: it is not sealed. Raises CannotSeal."""
         node = target.node
-        if attributes.user_headers and self.keys.signing is not None:
-            tagged(attributes.user_headers)  # may raise HeaderUnfit
         if not attributes.encrypt and not (node != self.node and self.policy.requires(node)):
             return None
         name = str(node)

@@ -5,6 +5,7 @@ from decimal import Decimal
 import pytest
 from msgspec.structs import replace
 
+from semq.amqp.wire import encode_fields
 from semq.engine.secrecy.binding import authenticated_data, document_content, later_facts, marker_content, place_of
 from semq.umx_t.address import Address
 from semq.umx_t.app_key import AppKey
@@ -45,9 +46,9 @@ FULL = Envelope(
         content_encoding="gzip",
         priority=4,
         expires_at=1_700_000_000_999,
-        user_headers={
-            "colour": "red", "n": 1, "b": b"x", "t": {"y": None, "x": [1.5, True]}, "d": Decimal("1.50"),
-        },
+        user_headers=encode_fields(
+            {"colour": "red", "n": 1, "b": b"x", "t": {"y": None, "x": [1.5, True]}, "d": Decimal("1.50")}
+        ),
     ),
 )  # fmt: skip
 # Recorded from version 0.9: documents that its nodes sealed and signed must stay verifiable.

@@ -65,7 +65,7 @@ def accepted(trio: ScheduledTrio) -> list[Accepted]:
 def test_a_document_is_sent_at_its_time_and_its_first_name_leads_to_it() -> None:
     trio = ScheduledTrio()
     at = trio.at(5)
-    trio.send(b"later", at, content_type="text/plain", user_headers={"n": 1, "b": b"x"})
+    trio.send(b"later", at, content_type="text/plain", user_headers=b"fields")
     (first,) = accepted(trio)
     assert first.not_before == at
     assert not trio.a.store.tables.outbound
@@ -75,7 +75,7 @@ def test_a_document_is_sent_at_its_time_and_its_first_name_leads_to_it() -> None
     trio.wait(3)
     (delivery,) = trio.b.app.deliveries
     assert delivery.payload == b"later"
-    assert delivery.envelope.attributes == Attributes(content_type="text/plain", user_headers={"n": 1, "b": b"x"})
+    assert delivery.envelope.attributes == Attributes(content_type="text/plain", user_headers=b"fields")
     tables = trio.a.store.tables
     assert tables.renamed == {str(first.lk0): first.lk0.object_id}
     assert tables.taken == {first.lk0.object_id: delivery.envelope.lk0}

@@ -9,6 +9,7 @@ from hashlib import sha256
 import pytest
 from msgspec.structs import replace
 
+from semq.amqp.wire import encode_fields
 from semq.engine.secrecy.sealing import Policy
 from semq.pki.authority import create_authority
 from semq.seal.errors import SignerAwaited, SignerUnknown
@@ -184,7 +185,7 @@ ALTERATIONS: dict[str, Callable[[Data], Data]] = {
         f, envelope=replace(f.envelope, attributes=replace(f.envelope.attributes, expires_at=5))
     ),
     "headers": lambda f: replace(
-        f, envelope=replace(f.envelope, attributes=replace(f.envelope.attributes, user_headers={"n": 2}))
+        f, envelope=replace(f.envelope, attributes=replace(f.envelope.attributes, user_headers=encode_fields({"n": 2})))
     ),
     "no signature": lambda f: replace(f, envelope=replace(f.envelope, signature="")),
     "an unreadable signature": lambda f: replace(f, envelope=replace(f.envelope, signature="2.x")),

@@ -166,7 +166,7 @@ REFUSED = (
     (Submitted(3, "56001", b"x", "a/b/c/3", 3, 1, "", "", "", '{"@Nonsense": 1}'), "SEMQ-1102"),
     (Submitted(4, "no address", b"x", "a/b/c/4", 3, 1, "", "", "", "{}"), "SEMQ-1101"),
     (Submitted(5, "56001", b"x", "no key", 3, 1, "", "", "", "{}"), "SEMQ-1103"),
-    (Submitted(6, "56001", b"x", "a/b/c/6", 3, 1, "", "", "", '{"@ExpiresAt": 5}'), "SEMQ-1206"),
+    (Submitted(6, "56001", b"x", "a/b/c/6", 3, 1, "", "", "", '{"@ExpiresAt": 100000000000}'), "SEMQ-1206"),
     (Submitted(7, "56001", b"x", "a/b/c/7", 3, 1, "", "", "y" * 300, "{}"), "SEMQ-1102"),
     (Submitted(8, "70001", b"x", "a/b/c/8", 3, 1, "", "", "", "{}"), "SEMQ-1202"),
 )

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from platform_node.node import HubNode
 from semq.amqp.content import ContentHeader
 from semq.amqp.events import Delivered
+from semq.amqp.wire import encode_fields
 from semq.engine.frames import read_frame, write_frame
 from semq.service.links.packet_limit import SHARE_MAX, UNSENT_LOW, UNSENT_MAX, PacketLimit
 from semq.transport.client import ClientLink
@@ -124,7 +125,7 @@ async def test_the_headers_of_documents_use_credit(inprocess: InProcess) -> None
     slow.pause()
     link = hub.links.links[str(SLOW)]
     envelope = message(1).envelope
-    attributes = replace(envelope.attributes, user_headers={"long": "x" * 100_000})
+    attributes = replace(envelope.attributes, user_headers=encode_fields({"long": "x" * 100_000}))
     credit = hub.settings.protocol.credit_bytes
     for _ in range(credit // 100_000 + 1):
         assert link.room

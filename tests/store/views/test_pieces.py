@@ -6,6 +6,7 @@ from typing import Any
 import psycopg
 from sqlalchemy import create_engine
 
+from semq.amqp.wire import encode_fields
 from semq.engine.stored_envelopes import encode_envelope
 from semq.store.rows import ArrivedPiece
 from semq.store.views.pieces import arrived, pieces_of
@@ -52,7 +53,8 @@ def test_the_pieces_of_one_document_and_pages_of_all_pieces_are_read(database: s
         record(connection, 20, str(PieceName(DOCUMENT, 12_345_678)), b"long")
         record(connection, 21, DOCUMENT, b"")  # a notice
         record(connection, 22, str(PieceName(DOCUMENT, 0)), b"foreign", source="1.10009")
-        record(connection, 23, str(PieceName(DOCUMENT, 5)), b"planted", user_headers={"digest": sha256(b"x").digest()})
+        planted = encode_fields({"x": b"\xa6digest\xc4\x20" + sha256(b"x").digest()})
+        record(connection, 23, str(PieceName(DOCUMENT, 5)), b"planted", user_headers=planted)
         for bref, name in enumerate(SIMILAR, 30):
             record(connection, bref, str(PieceName(name, 0)), b"other")
     engine = create_engine(database.replace("postgresql://", "postgresql+psycopg://"))

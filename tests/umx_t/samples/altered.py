@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from semq.umx_t.address import Address
 from semq.umx_t.app_key import AppKey
-from semq.umx_t.attributes import ATTRIBUTES, Attribute, BoundBy
+from semq.umx_t.attributes import ATTRIBUTES, HEADERS, Attribute, BoundBy
 from semq.umx_t.envelope import Envelope
 from semq.umx_t.locator import LK0, LK1, Pos
 from semq.umx_t.status import SaveFwd
@@ -21,6 +21,8 @@ def altered(envelope: Envelope, row: Attribute) -> Envelope:
     if row.is_of_document:
         attributes = envelope.attributes
         value = _other(envelope, getattr(attributes, row.field))
+        if row.name == HEADERS:
+            value = attributes.user_headers + b"\x06cratest\x01"  # another encoded field
         return replace(envelope, attributes=replace(attributes, **{row.field: value}))
     return replace(envelope, **{row.field: _other(envelope, getattr(envelope, row.field), row)})
 
@@ -43,8 +45,8 @@ def _other(envelope: Envelope, value: Any, envelope_row: Attribute | None = None
             return value._replace(key=f"{value.key}2")
         case LK0():
             return value._replace(object_id=value.object_id + 9)
-        case dict():  # only the unknown attributes of the envelope have names with @
-            return {**value, "@crates": 1} if envelope_row else {**value, "crates": 1}
+        case dict():
+            return {**value, "@crates": 1}
         case Pos() | None:
             return LK1(1, 1, 9) if envelope_row and envelope_row.field == "lk1" else Pos(envelope.lk0.inc, envelope.sid)
         case LK1():

@@ -30,7 +30,7 @@ lk1s = st.builds(LK1, nine_digit_numbers, nine_digit_numbers, numbers)
 positions = st.builds(Pos, numbers, numbers)
 parts = printable.map(lambda text: text.replace("/", "-"))
 app_keys = st.one_of(st.just(NO_KEY), st.builds(AppKey, parts, parts, parts, printable))
-user_headers = st.dictionaries(names, st.one_of(st.integers(), texts, st.binary(max_size=9), st.none()), max_size=3)
+user_headers = st.binary(max_size=20)  # opaque here: encoded fields
 unknown_headers = names.map(lambda name: f"@{name}").filter(lambda name: name not in (*APPLICATION, *TRANSPORT))
 # Kind of an attribute (``attributes.Attribute``) | its values
 OF_KIND: dict[str, st.SearchStrategy[Any]] = {
