@@ -28,6 +28,7 @@ from semq.broker.session import BrokerSession
 from semq.clock import Clock
 from semq.transport.link import AmqpMachine, SocketLink
 from semq.transport.listener import STOPPING, Drainable, Listener, ListenerConfig
+from semq.transport.peer import network_of
 from semq.transport.turn import Turn
 
 if TYPE_CHECKING:
@@ -97,8 +98,8 @@ class ServerDoor:
 
     def enter(self, session: "PortSession") -> bool:
         """Count a connection; return False if there are too many."""
-        address, config = session.link.peer.host, self.config
-        same_address = sum(other.link.peer.host == address for other in self._sessions)
+        network, config = network_of(session.link.peer.host), self.config
+        same_address = sum(network_of(other.link.peer.host) == network for other in self._sessions)
         if len(self._sessions) >= config.connections_max or same_address >= config.connections_per_address_max:
             self.refused += 1
             log.warning("refused a connection to %s: %d are open", self._name, len(self._sessions))

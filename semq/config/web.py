@@ -71,19 +71,24 @@ class HttpSection(Section):
     burst: Count = 10_000
     """requests of one user or token that may come at once after a pause"""
     attempts_per_minute: Count = 10
-    """failed sign-ins from one address in a minute; further ones are refused without a check of the password"""
+    """failed sign-ins as one user from one address (IPv6: from its /64) in a minute, and ten times as many as any
+    user; further ones are refused without a check, except with a password that was right before"""
     max_connections: Count = 1024
-    """open connections; further ones get the answer 503"""
+    """open connections; for a further one the longest silent one is closed, or it gets the answer 503"""
     max_connections_per_address: Count = 256
-    """open connections of one address; further ones are closed; behind a proxy set it to max_connections"""
+    """open connections of one address (IPv6: of its /64); further ones are closed; behind a proxy: max_connections"""
     head_s: Seconds = 10.0
     """longest time for the head of a request; slower clients are disconnected"""
     body_s: Seconds = 30.0
     """longest pause of a client within the body of a request, or while it should read an answer"""
+    body_bytes_per_s: Count = 4096
+    """least rate of the body of a request, on average over each body_s; slower clients get the answer 408"""
     memory_bytes: Annotated[int, Field(ge=MIB)] = 256 * MIB
-    """memory for bodies of requests and answers in progress; further ones wait, or get the answer 503"""
+    """memory for bodies of requests and answers in progress; further ones wait, or get the answer 503; one user or
+    token gets no more than it leaves free"""
     spool_bytes: Annotated[int, Field(ge=MIB)] = 8 * 1024 * MIB
-    """disk space for large bodies of requests and answers, in the folder TMPDIR; further ones are refused"""
+    """disk space for large bodies of requests and answers, in the folder TMPDIR; further ones are refused; one user or
+    token gets no more than it leaves free"""
     lease_s: Annotated[float, Field(gt=0, le=86_400)] = 60.0
     """time after which a received document without an acknowledgement is delivered again, unless the request sets it"""
     leases: Annotated[int, Field(ge=1, le=10_000)] = 256

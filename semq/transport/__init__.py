@@ -7,6 +7,7 @@
 ``client``          a dialled connection: ``ClientLink``
 ``client_channel``  a channel of a dialled connection: ``ClientChannel``
 ``listener``        a listening port with limits
+``places``          the limits of open sockets, and who loses a place when all are taken
 ``handshakes``      the TLS handshakes of a listener
 ``link``            the socket of a client or a server: ``SocketLink``
 ``turn``            the end of a turn of the event loop, at which output is written

@@ -1,6 +1,6 @@
 """TLS handshakes of a listener: accepts sockets, and passes each to its protocol after a successful handshake.
 
-asyncio's servers neither count nor log sockets during the handshake. Here each socket is counted from the start.
+asyncio's servers neither count nor log sockets during the handshake. Here each socket has a place from the start.
 """
 
 import asyncio
@@ -10,7 +10,9 @@ import socket
 import ssl
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
+
+from semq.transport.places import Places
 
 log = logging.getLogger(__name__)
 
@@ -28,14 +30,16 @@ CAUSES = {  # reason of OpenSSL | what happened
 }
 
 
-class HandshakeCounter(Protocol):
-    """The counter of sockets, in total and by address. Implemented by ``Listener``."""
+class _Handshake:
+    """A socket in its handshake."""
 
-    def begin_handshake(self, address: str) -> bool:
-        """Count a new socket; return False if there are too many."""
+    def __init__(self, began_at: float) -> None:
+        self.waits_since = began_at
+        self.task: asyncio.Task[bool] | None = None
 
-    def end_handshake(self, address: str) -> None:
-        """Note that the handshake of a socket has ended, with or without success."""
+    def displace(self) -> None:
+        assert self.task is not None
+        self.task.cancel()
 
 
 class Handshakes:
@@ -43,13 +47,13 @@ class Handshakes:
 
     def __init__(
         self,
-        counter: HandshakeCounter,
+        places: Places,
         tls: ssl.SSLContext,
         handshake_s: float,
         make: Callable[[], asyncio.BaseProtocol],
     ) -> None:
         self.failed = 0
-        self._counter = counter
+        self._places = places
         self.tls = tls
         self._handshake_s = handshake_s
         self._make = make
@@ -94,13 +98,15 @@ class Handshakes:
             return  # otherwise the peer closed the socket before it was accepted (accept(2))
         accepted.setblocking(False)
         address = str(name[0]) if isinstance(name, tuple) else ""
-        if not self._counter.begin_handshake(address):
+        if not self._places.have_room(address):
             accepted.close()
             return
         loop = asyncio.get_running_loop()
-        task = loop.create_task(self._handshake(accepted, address))
-        self._tasks.add(task)
-        task.add_done_callback(partial(self._ended, accepted, address))
+        handshake = _Handshake(loop.time())
+        self._places.take(handshake, address)  # if it succeeds, the protocol takes another place
+        handshake.task = loop.create_task(self._handshake(accepted, address))
+        self._tasks.add(handshake.task)
+        handshake.task.add_done_callback(partial(self._ended, accepted, handshake))
 
     def _pause(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -123,10 +129,10 @@ class Handshakes:
             return False
         return True
 
-    def _ended(self, accepted: socket.socket, address: str, task: asyncio.Task[bool]) -> None:
+    def _ended(self, accepted: socket.socket, handshake: _Handshake, task: asyncio.Task[bool]) -> None:
         """Close a socket whose handshake failed, also if the task was cancelled before its first step."""
         self._tasks.discard(task)
-        self._counter.end_handshake(address)
+        self._places.leave(handshake)
         if task.cancelled() or task.exception() is not None or not task.result():
             accepted.close()
 

@@ -6,7 +6,6 @@
 import asyncio
 import logging
 import ssl
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -14,6 +13,7 @@ from typing import Any, Protocol
 from semq.clock import Clock
 from semq.transport.handshakes import Handshakes
 from semq.transport.link import AmqpMachine, LinkOwner, SocketLink
+from semq.transport.places import PlaceLimits, Places
 from semq.transport.turn import Turn
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,10 @@ class ConnectionAcceptor(Protocol):
 
     config: ListenerConfig
     accepted: int
-    refused: int
+
+    @property
+    def refused(self) -> int:
+        """The number of connections that found no room."""
 
     async def start(self) -> None:
         """Accept connections. Raises OSError, for example if the port is in use."""
@@ -68,18 +71,19 @@ class ConnectionAcceptor(Protocol):
         """The number of failed TLS handshakes."""
 
 
-class _RefusingProtocol(asyncio.Protocol):
-    """A protocol that closes the socket at once, for connections beyond the limit."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport.close()
-
-
 class _CountedLink(SocketLink):
     def __init__(self, listener: "Listener", machine: AmqpMachine, owner: Drainable) -> None:
         super().__init__(machine, owner, listener.clock, listener.turn, listener.config.pause_s)
         self._listener = listener
+        self._accepted_at = asyncio.get_running_loop().time()
         self.drainable = owner
+
+    @property
+    def waits_since(self) -> float | None:
+        return None if self.machine.is_open else self._accepted_at  # until the login has succeeded
+
+    def displace(self) -> None:
+        self.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if not self._listener.admit(self, transport):
@@ -102,12 +106,10 @@ class Listener:
         self.config = config
         self.clock = clock
         self.turn = turn
-        self.links: dict[SocketLink, str] = {}
+        self.links: set[SocketLink] = set()
         self.accepted = 0
-        self.refused = 0
+        self.places = Places(lambda: PlaceLimits(self.config.connections_max, self.config.connections_per_address_max))
         self._make = make
-        self._per_address: Counter[str] = Counter()  # links and handshakes
-        self._handshaking = 0  #: number of TLS handshakes in progress
         self._server: asyncio.Server | None = None
         self._handshakes: Handshakes | None = None
         self._is_empty = asyncio.Event()
@@ -117,11 +119,11 @@ class Listener:
         loop = asyncio.get_running_loop()
         config = self.config
         if config.tls is not None:
-            self._handshakes = Handshakes(self, config.tls, config.handshake_s, self.new_link)
+            self._handshakes = Handshakes(self.places, config.tls, config.handshake_s, self.new_link)
             await self._handshakes.start(config.host, config.port, config.backlog)
             return
         self._server = await loop.create_server(
-            self._protocol, config.host, config.port, backlog=config.backlog, reuse_address=True
+            self.new_link, config.host, config.port, backlog=config.backlog, reuse_address=True
         )
 
     def use_tls(self, tls: ssl.SSLContext) -> None:
@@ -154,72 +156,37 @@ class Listener:
                 link.abort()
             await self._is_empty.wait()
 
-    def _protocol(self) -> asyncio.BaseProtocol:
-        return _RefusingProtocol() if self._refuse_if_full() else self.new_link()
-
     def new_link(self) -> SocketLink:
         """Return a link for a socket."""
         machine, owner = self._make()
         return _CountedLink(self, machine, owner)
 
-    def _refuse_if_full(self) -> bool:
-        """Return whether too many connections are open; if so, count and log the refusal."""
-        is_full = len(self.links) + self._handshaking >= self.config.connections_max
-        if is_full:
-            self.refused += 1
-            log.warning("refused a connection: %d are open, %d in a TLS handshake", len(self.links), self._handshaking)
-        return is_full
+    @property
+    def refused(self) -> int:
+        return self.places.refused
 
     @property
     def handshakes_failed(self) -> int:
         return self._handshakes.failed if self._handshakes is not None else 0
 
-    def begin_handshake(self, address: str) -> bool:
-        """Count a socket before the TLS handshake. Return False if there are too many."""
-        if self._refuse_if_full() or self._refuse_address_if_full(address):
-            return False
-        self._per_address[address] += 1
-        self._handshaking += 1
-        return True
-
-    def end_handshake(self, address: str) -> None:
-        """Note the end of a handshake. If it was successful, ``admit`` has counted the link before."""
-        self._handshaking -= 1
-        self._uncount(address)
-
-    def admit(self, link: SocketLink, transport: Any) -> bool:
-        """Count a link. Return False, and do not count it, if the address has too many."""
+    def admit(self, link: _CountedLink, transport: Any) -> bool:
+        """Give a link a place. Return False if there is none."""
         name = transport.get_extra_info("peername")
         address = str(name[0]) if isinstance(name, tuple) else ""
-        if self._handshakes is None and self._refuse_address_if_full(address):
-            return False  # with TLS, ``begin_handshake`` has checked the address
-        self._per_address[address] += 1
-        self.links[link] = address
+        if self._handshakes is None and not self.places.have_room(address):
+            return False  # with TLS, the handshake had a place
+        self.places.take(link, address)
+        self.links.add(link)
         self.accepted += 1
         self._is_empty.clear()
         return True
 
-    def forget(self, link: SocketLink) -> bool:
-        """Stop counting a link. Return False if it was not counted."""
-        address = self.links.pop(link, None)
-        if address is None:
+    def forget(self, link: _CountedLink) -> bool:
+        """Free the place of a link. Return False if it was not admitted."""
+        if link not in self.links:
             return False
-        self._uncount(address)
+        self.links.discard(link)
+        self.places.leave(link)
         if not self.links:
             self._is_empty.set()
         return True
-
-    def _refuse_address_if_full(self, address: str) -> bool:
-        """Return whether an address has too many connections; if so, count and log the refusal."""
-        is_full = self._per_address[address] >= self.config.connections_per_address_max
-        if is_full:
-            self.refused += 1
-            log.warning(
-                "refused a connection from %s: %d are open or in a TLS handshake", address, self._per_address[address]
-            )
-        return is_full
-
-    def _uncount(self, address: str) -> None:
-        self._per_address[address] -= 1
-        if not self._per_address[address]:
-            del self._per_address[address]

@@ -1,8 +1,11 @@
 """The peer of a socket, as known to the transport."""
 
 from dataclasses import dataclass
-from ipaddress import ip_address
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address
 from typing import Any
+
+NETWORK_BITS = 64  # of an IPv6 address: one client usually has all addresses of such a network
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,23 @@ class PeerInfo:
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
+
+
+@lru_cache(maxsize=4096)
+def network_of(address: str) -> str:
+    """Return the name by which the sockets and attempts of an address are counted.
+
+    It is the network for IPv6, and the address itself for IPv4 and for a Unix socket, whose address is empty.
+    """
+    try:
+        ip = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if not isinstance(ip, IPv6Address):
+        return str(ip)
+    if ip.ipv4_mapped is not None:
+        return str(ip.ipv4_mapped)
+    return f"{IPv6Address(int(ip) >> NETWORK_BITS << NETWORK_BITS)}/{NETWORK_BITS}"
 
 
 def peer_of(transport: Any) -> PeerInfo:

@@ -11,7 +11,8 @@ SemqError
 │   ├── OidcRefused
 │   ├── LeaseGone
 │   ├── RangeNotSatisfiable
-│   └── ForeignHost
+│   ├── ForeignHost
+│   └── BodyTooSlow
 ├── Unavailable
 │   ├── TooManyRequests
 │   ├── BodiesFull
@@ -97,6 +98,13 @@ class ForeignHost(BadInput):
     remedy = (
         "Use the address that the node prints, or add the name to http.hosts; the name of a proxy goes into http.url."
     )
+
+
+class BodyTooSlow(BadInput):
+    """The body of the request came too slowly, or not at all."""
+
+    code = "SEMQ-1415"
+    remedy = "Send the body without pauses; http.body_s and http.body_bytes_per_s are the limits."
 
 
 class OidcRefused(BadInput):

@@ -20,6 +20,7 @@ from semq.transport.errors import DialFailed, NotTrusted
 from semq.transport.handshakes import Handshakes
 from semq.transport.listener import Listener
 from semq.transport.peer import PeerInfo
+from semq.transport.places import PlaceLimits, Places
 from tests.pki.people import DAY, NOW, authority, ring, trust
 from tests.transport.pair import ServedLinks, pair
 from tests.waiting import until
@@ -121,7 +122,9 @@ async def test_plain_amqp_at_a_tls_port_is_refused(server: ssl.SSLContext, caplo
 async def test_sockets_without_a_handshake_are_counted_and_time_out(server: ssl.SSLContext) -> None:
     async with pair(tls=server, connections_max=2, handshake_s=0.3) as endpoints:
         silent = [socket.create_connection(("127.0.0.1", endpoints.server.port)) for _ in range(3)]
-        await until(lambda: endpoints.server.listener.refused == 1 and listener_of(endpoints).handshakes_failed == 2)
+        listener = listener_of(endpoints)
+        await until(lambda: listener.places.displaced == 1 and listener.handshakes_failed == 2)
+        assert len(listener.places) == 0
         for connection in silent:
             connection.close()
 
@@ -129,35 +132,30 @@ async def test_sockets_without_a_handshake_are_counted_and_time_out(server: ssl.
 async def test_stopping_does_not_wait_for_a_handshake(server: ssl.SSLContext) -> None:
     async with pair(tls=server) as endpoints:
         with socket.create_connection(("127.0.0.1", endpoints.server.port)):
-            await until(lambda: listener_of(endpoints)._handshaking)
+            await until(lambda: len(listener_of(endpoints).places))
             async with asyncio.timeout(60):
                 await endpoints.server.stop(10.0)
 
 
-class StoppingCounter:
+class StoppingPlaces(Places):
     """Stops the handshakes between the acceptance of a socket and the first step of its handshake."""
 
-    def __init__(self) -> None:
-        self.handshakes: Handshakes | None = None
-        self.ended: list[str] = []
+    handshakes: Handshakes
 
-    def begin_handshake(self, address: str) -> bool:
-        assert self.handshakes is not None
+    def have_room(self, address: str) -> bool:
         asyncio.get_running_loop().call_soon(self.handshakes.stop)
-        return True
-
-    def end_handshake(self, address: str) -> None:
-        self.ended.append(address)
+        return super().have_room(address)
 
 
 async def test_a_handshake_that_is_stopped_before_its_first_step_closes_its_socket(server: ssl.SSLContext) -> None:
-    counter = StoppingCounter()
-    counter.handshakes = Handshakes(counter, server, 10.0, asyncio.Protocol)
-    await counter.handshakes.start("127.0.0.1", 0, 16)
-    with socket.create_connection(("127.0.0.1", counter.handshakes.port)) as client:
-        await until(lambda: counter.ended == ["127.0.0.1"])
-        client.settimeout(60)
-        assert client.recv(1) == b""
+    places = StoppingPlaces(lambda: PlaceLimits(1, 1))
+    places.handshakes = Handshakes(places, server, 10.0, asyncio.Protocol)
+    await places.handshakes.start("127.0.0.1", 0, 16)
+    with socket.create_connection(("127.0.0.1", places.handshakes.port or 0)) as client:
+        client.setblocking(False)
+        async with asyncio.timeout(60):
+            assert await asyncio.get_running_loop().sock_recv(client, 1) == b""
+    assert len(places) == 0
 
 
 async def test_handshakes_begin_again_after_the_machine_ran_out_of_descriptors(
@@ -175,7 +173,7 @@ async def test_handshakes_begin_again_after_the_machine_ran_out_of_descriptors(
 
         monkeypatch.setattr(socket.socket, "accept", failing)
         with socket.create_connection(("127.0.0.1", endpoints.server.port)):
-            await until(lambda: listener_of(endpoints)._handshaking)
+            await until(lambda: len(listener_of(endpoints).places))
         assert next(failures, None) is None
 
 

@@ -1,6 +1,7 @@
 """Limits on connections, in total and by address; a port in use; the stop of a listener; a login by certificate."""
 
 import asyncio
+import socket
 import ssl
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -14,7 +15,9 @@ from cryptography.x509.oid import NameOID
 
 from semq.broker.users import Permissions, User
 from semq.transport.errors import DialFailed
+from semq.transport.listener import Listener
 from tests.transport.pair import pair
+from tests.waiting import until
 
 
 async def test_the_number_of_connections_is_limited() -> None:
@@ -37,6 +40,29 @@ async def test_the_number_of_connections_from_one_address_is_limited() -> None:
         assert len(endpoints.server.sessions) == 1
         await first.close()
         await endpoints.dial()
+
+
+@pytest.mark.parametrize("is_tls", [False, True])
+async def test_silent_connections_of_some_addresses_do_not_keep_others_out(is_tls: bool, tmp_path: Path) -> None:
+    """Two addresses may open more connections than the port has places for."""
+    tls, client = contexts(tmp_path) if is_tls else (None, None)
+    async with pair(connections_max=6, connections_per_address_max=4, tls=tls, host="0.0.0.0") as endpoints:
+        listener = endpoints.server.listener
+        assert isinstance(listener, Listener)
+        login = {"tls": client, "server_hostname": "127.0.0.1"} if is_tls else {}
+        first = await endpoints.dial(**login)
+        silent = [
+            socket.create_connection(("127.0.0.1", endpoints.server.port), source_address=(f"127.0.0.{n}", 0))
+            for n in (2, 3)
+            for _ in range(4)
+        ]
+        await until(lambda: len(listener.places) == 6 and listener.places.displaced == 3)
+        second = await endpoints.dial(**login)
+        assert first.is_open
+        assert second.is_open
+        assert (listener.places.displaced, listener.refused) == (4, 0)
+        for connection in silent:
+            connection.close()
 
 
 async def test_a_port_in_use_is_reported_at_the_start() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from semq.transport.peer import PeerInfo, peer_of
+from semq.transport.peer import PeerInfo, network_of, peer_of
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,11 @@ def test_a_peer_is_read_from_a_transport() -> None:
         FakeTransport(peername=("a", 1), ssl_object=FakeTls({"subject": ((("organizationName", "o"),),)}))
     )
     assert nameless == PeerInfo("a", 1, None, b"der", "TLSv1.3")
+
+
+def test_a_network_of_ipv6_has_one_share() -> None:
+    assert network_of("2001:db8::1") == network_of("2001:db8::ffff:1") == "2001:db8::/64"
+    assert network_of("2001:db8:0:1::1") != network_of("2001:db8::1")
+    assert network_of("::ffff:192.0.2.1") == network_of("192.0.2.1") == "192.0.2.1"
+    assert network_of("fe80::1%eth0") == "fe80::/64"
+    assert network_of("") == ""

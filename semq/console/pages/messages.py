@@ -162,11 +162,11 @@ async def payload(visit: Visit) -> Response:
     """Show the payload of a message, or return it as a file."""
     fields = await visit.form()
     web = visit.web
-    release = await web.memory.reserve(web.settings.protocol.max_document_bytes)
+    space = await web.memory.reserve(web.settings.protocol.max_document_bytes, visit.visitor.key)
     try:
         answer = await visit.ask("msg.body", id=str(fields.get("id", "")), offset=0)
     except BaseException:
-        release()
+        space.release()
         raise
     if fields.get("how") == "save":
         name = re.sub(r"[^0-9A-Za-z-]", "_", str(answer["name"]))
@@ -175,8 +175,8 @@ async def payload(visit: Visit) -> Response:
             "x-content-type-options": "nosniff",
         }  # fmt: skip
         chunks, size_bytes = payload_chunks(web.client, visit.visitor.name, answer)
-        return ChunkedResponse(chunks, size_bytes, headers, "application/octet-stream", release)
-    release()
+        return ChunkedResponse(chunks, size_bytes, headers, "application/octet-stream", space.release)
+    space.release()
     text, is_hex = _readable(base64.b64decode(answer["body_base64"])[:SHOWN_MAX])
     response = show(
         visit, "payload.html", name=answer["name"], digest=answer["digest"], size_bytes=answer["size"], text=text,

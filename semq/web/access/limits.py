@@ -1,12 +1,17 @@
 """Limits of the requests of each user or token, and of failed sign-ins from each address."""
 
+import hashlib
+import hmac
 import math
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 
-from semq.clock import Clock
+from semq.clock import Clock, draw_secret
+from semq.transport.peer import network_of
 from semq.web.errors import TooManyRequests
 
+NAMES_FACTOR = 10  # failed sign-ins of an address as any user, as a multiple of those as one user
 NAMES_MAX = 10_000  # users, tokens or addresses in memory; above it, the one that was idle longest is forgotten
 REFUSED_STEP_S = 0.5  # the duration of a refused sign-in is a multiple of this step
 OIDC_SIGN_IN_S = 600.0  # longest sign-in through a provider
@@ -52,39 +57,61 @@ class Rates:
             raise TooManyRequests(retry_after_s=round((cost - bucket.level) / self._per_s, 1))
         bucket.level -= cost
 
-    def count_if_admitted(self, name: str) -> None:
-        """Count one request if the bucket admits it; never raise."""
-        try:
-            self.count(name)
-        except TooManyRequests:
-            pass
-
 
 class Attempts:
-    """Failed sign-ins of each address.
+    """Failed sign-ins as one user from each address; for IPv6, from its network.
 
-    After ``per_minute`` failures in a minute, further sign-ins from the address are refused without a check.
+    After ``per_minute`` failures in a minute, further sign-ins as this user from this address are refused without a
+    check; after NAMES_FACTOR times as many from the address, as any user. Passwords that were right before are always
+    checked (``remember``), so that guesses do not keep out others behind the same proxy.
     """
 
     def __init__(self, per_minute: int, clock: Clock) -> None:
-        self._rates = Rates(per_minute / MINUTE_S, per_minute, clock)
+        self._by_name = Rates(per_minute / MINUTE_S, per_minute, clock)
+        most = per_minute * NAMES_FACTOR
+        self._by_address = Rates(most / MINUTE_S, most, clock)
+        self._key = draw_secret(hashlib.blake2b.MAX_KEY_SIZE)
+        self._right: OrderedDict[str, bytes] = OrderedDict()  #: user | hash of the password that was right last
 
-    def check(self, address: str) -> None:
-        """Raise TooManyRequests if this address has failed too often."""
-        self._rates.count(address, 1.0)
-        self._rates.count(address, -1.0)
-
-    def begin(self, address: str) -> None:
+    def begin(self, address: str, name: str = "") -> None:
         """Count an attempt before its password is checked, so that parallel attempts are limited, too.
 
         Raises TooManyRequests.
         """
-        self._rates.count(address)
+        network = network_of(address)
+        self._by_address.count(network)
+        try:
+            self._by_name.count(f"{network} {name}")
+        except TooManyRequests:
+            self._by_address.count(network, -1.0)
+            raise
 
-    def succeeded(self, address: str) -> None:
+    def succeeded(self, address: str, name: str = "") -> None:
         """Take back an attempt that ``begin`` has counted."""
-        self._rates.count(address, -1.0)
+        network = network_of(address)
+        self._by_address.count(network, -1.0)
+        self._by_name.count(f"{network} {name}", -1.0)
 
-    def failed(self, address: str) -> None:
+    def check(self, address: str, name: str = "") -> None:
+        """Raise TooManyRequests if a user has failed too often at this address."""
+        self.begin(address, name)
+        self.succeeded(address, name)
+
+    def failed(self, address: str, name: str = "") -> None:
         """Count a failure that ``begin`` has not counted."""
-        self._rates.count_if_admitted(address)
+        with suppress(TooManyRequests):
+            self.begin(address, name)
+
+    def remember(self, name: str, password: str) -> None:
+        """Note that a password was right."""
+        self._right.pop(name, None)
+        self._right[name] = self._hash(password)
+        if len(self._right) > NAMES_MAX:
+            self._right.popitem(last=False)
+
+    def knows(self, name: str, password: str) -> bool:
+        """Whether a password was right when this user signed in last."""
+        return name in self._right and hmac.compare_digest(self._right[name], self._hash(password))
+
+    def _hash(self, password: str) -> bytes:
+        return hashlib.blake2b(password.encode("utf-8", "surrogatepass"), key=self._key).digest()

@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from semq.errors import SemqError
 from semq.web.access.limits import OIDC_SIGN_IN_S
 from semq.web.access.secret import new_secret
-from semq.web.access.sign_in import own_path, peer_of
+from semq.web.access.sign_in import own_path
 from semq.web.errors import BadRequest, NoSuchPage, OidcRefused
 from semq.web.pages.visit import Visit
 
@@ -23,7 +23,7 @@ async def begin(visit: Visit) -> Response:
     provider = visit.web.oidc
     if provider is None:
         raise NoSuchPage
-    visit.web.attempts.check(peer_of(visit))
+    visit.web.attempts.check(visit.peer)
     browser_secret = new_secret()
     response = RedirectResponse(
         await provider.begin(browser_secret, _redirect_address(visit), own_path(visit.query.get("next", "/"))), 303
@@ -42,7 +42,7 @@ async def begin(visit: Visit) -> Response:
 
 async def callback(visit: Visit) -> Response:
     """Begin a session for the person that the provider has identified."""
-    provider, peer = visit.web.oidc, peer_of(visit)
+    provider, peer = visit.web.oidc, visit.peer
     if provider is None:
         raise NoSuchPage
     if visit.request.method != "GET":

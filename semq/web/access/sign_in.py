@@ -13,7 +13,7 @@ from semq.store import accounts
 from semq.store.accounts import Account
 from semq.web.access import csrf, passwords
 from semq.web.access.limits import refusal_pause_s
-from semq.web.access.node_login import is_node_admin, node_accepts
+from semq.web.access.node_login import is_node_admin, is_password_of, node_accepts
 from semq.web.access.secret import hash_of, new_secret
 from semq.web.access.sessions import LINK_USER
 from semq.web.errors import BadRequest
@@ -55,22 +55,27 @@ async def sign_in(visit: Visit) -> Response:
     """Check the password, and begin a session or show the form again."""
     fields = await visit.form()
     name, password = str(fields.get("name", ""))[:NAME_MAX], str(fields.get("password", ""))
-    peer = peer_of(visit)
-    visit.web.attempts.begin(peer)
+    peer = visit.peer
+    attempts = visit.web.attempts
+    is_known = attempts.knows(name, password)
+    if not is_known:
+        attempts.begin(peer, name)
     began_at = visit.web.clock.monotonic()
     if not await _admit(visit.web, name, password):
         await asyncio.sleep(refusal_pause_s(visit.web.clock.monotonic() - began_at))
         log.warning("sign_in_refused", user=name, peer=peer)
         await visit.web.audit.note(name, "password", peer, "sign-in", outcome="refused")
         return _form(visit, REFUSED, 401)
-    visit.web.attempts.succeeded(peer)
+    if not is_known:
+        attempts.succeeded(peer, name)
+        attempts.remember(name, password)
     await visit.web.audit.note(name, "password", peer, "sign-in")
     return await _begin(visit, name, None, own_path(str(fields.get("next", "/"))))
 
 
 async def use_link(visit: Visit) -> Response:
     """Begin a session by the one-time link."""
-    peer = peer_of(visit)
+    peer = visit.peer
     if visit.request.method != "GET":  # HEAD must not consume the link
         raise BadRequest
     visit.web.attempts.begin(peer)
@@ -95,7 +100,7 @@ async def _begin(visit: Visit, name: str, roles: tuple[str, ...] | None, path: s
     sessions = visit.web.sessions
     if former := sessions.secret_of(visit.request):
         await sessions.end(former)
-    secret = await sessions.open(name, roles, peer_of(visit))
+    secret = await sessions.open(name, roles, visit.peer)
     response = visit.see_other(path)
     sessions.set_cookie(response, secret)
     sessions.set_form_cookie(response, "")
@@ -103,15 +108,17 @@ async def _begin(visit: Visit, name: str, roles: tuple[str, ...] | None, path: s
 
 
 async def _admit(web: Web, name: str, password: str) -> bool:
-    """Whether a user may sign in; an administrator of the node gets an account at the first sign-in."""
+    """Whether a user may sign in; an administrator of the node gets an account at the first sign-in.
+
+    Every attempt costs one check of a password hash, so that the duration does not reveal which names exist.
+    """
     account = await web.database.read(accounts.account, name)
-    if account is not None and account.password is not None:
-        return await passwords.is_right(password, account.password) and account.disabled_at is None
+    is_right = await passwords.is_right(password, account.password if account is not None else None)
     is_disabled = account is not None and account.disabled_at is not None
-    if is_disabled or not is_node_admin(web.settings, name):
-        await passwords.is_right(password, None)  # takes as long as the check of a password
-        return False
-    if not await node_accepts(web, name, password):
+    if account is not None and account.password is not None:
+        return is_right and not is_disabled
+    is_admins = is_password_of(web.settings, name, password) and is_node_admin(web.settings, name)
+    if is_disabled or not is_admins or not await node_accepts(web, name, password):
         return False
     if account is None:
         await web.database.write(accounts.add_account, Account(name, None, NODE_ROLES, web.clock.wall(), "the node"))
@@ -122,8 +129,3 @@ def own_path(path: str) -> str:
     """Return a path of this site unchanged; for any other address return the start page, ``/``."""
     is_own = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable() and "\\" not in path
     return path if is_own and path.isascii() else "/"
-
-
-def peer_of(visit: Visit) -> str:
-    """Return the address of the client."""
-    return visit.request.client.host if visit.request.client else ""

@@ -6,6 +6,8 @@ Roles are the rights to pages and operations of the node; scopes are rights of p
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from starlette.requests import Request
+
 from semq.access_rights import AccessRole, AccessScope
 from semq.app import Client
 from semq.web.errors import RoleMissing
@@ -26,6 +28,11 @@ def rights_of(names: Iterable[str]) -> frozenset[Right]:
     """Return the rights with these names, and the rights that these include; unknown names are ignored."""
     named = {RIGHTS[name] for name in names if name in RIGHTS}
     return frozenset(named.union(*(INCLUDED.get(right, ()) for right in named)))
+
+
+def peer_of(request: Request) -> str:
+    """Return the address of the client; empty for a Unix socket."""
+    return request.client.host if request.client else ""
 
 
 @dataclass(frozen=True, slots=True)

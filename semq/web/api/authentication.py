@@ -15,7 +15,7 @@ from starlette.requests import Request
 
 from semq.web.access import csrf
 from semq.web.access.limits import refusal_pause_s
-from semq.web.access.visitor import Visitor, rights_of
+from semq.web.access.visitor import Visitor, peer_of, rights_of
 from semq.web.errors import NotSignedIn
 from semq.web.transport.connection import CERTIFICATE
 
@@ -33,17 +33,10 @@ async def authenticate(request: Request, web: "Web") -> Visitor:
     """
     if request.method not in SAFE:
         csrf.check_origin(request)
-    peer = request.client.host if request.client else ""
+    peer = peer_of(request)
     authorization = request.headers.get("authorization")
     if authorization is not None:
-        began_at = web.clock.monotonic()
-        is_short = len(authorization) <= HEADER_MAX
-        visitor = await _by_header(authorization, web, peer) if is_short else None
-        if visitor is None:
-            web.attempts.failed(peer)  # before the pause, so that parallel guesses are counted
-            await asyncio.sleep(refusal_pause_s(web.clock.monotonic() - began_at))
-            raise NotSignedIn("The token, or user and password, are not valid.")
-        return visitor
+        return await _by_header(authorization, web, peer)
     fingerprint = request.scope.get("extensions", {}).get(CERTIFICATE, {}).get("sha256")
     if fingerprint in web.http.certificates:
         return Visitor(fingerprint[:16], "certificate", peer, rights_of(web.http.certificates[fingerprint]))
@@ -56,21 +49,30 @@ async def authenticate(request: Request, web: "Web") -> Visitor:
     return visitor
 
 
-async def _by_header(authorization: str, web: "Web", peer: str) -> Visitor | None:
-    """Return the visitor of a header ``Authorization``; None if token, user or password are not valid."""
+async def _by_header(authorization: str, web: "Web", peer: str) -> Visitor:
+    """Return the visitor of a header ``Authorization``."""
+    began_at = web.clock.monotonic()
     scheme, _, text = authorization.partition(" ")
-    match scheme.lower():
-        case "bearer":
-            if not web.tokens.knows(text.strip()):
-                web.attempts.check(peer)
-            return await web.tokens.visitor(text.strip(), peer)
-        case "basic":
-            try:
-                name, colon, password = b64decode(text, validate=True).decode("utf-8").partition(":")
-            except ValueError:
-                return None
-            if not web.logins.knows(name, password):
-                web.attempts.check(peer)
-            return await web.logins.visitor(name, password, peer) if colon else None
-        case _:
-            return None
+    text, is_token = text.strip(), scheme.lower() == "bearer"
+    user, password = _basic(text) if scheme.lower() == "basic" else ("", "")
+    if not (web.tokens.knows(text) if is_token else web.attempts.knows(user, password)):
+        web.attempts.check(peer, user)
+    visitor = None
+    if len(authorization) <= HEADER_MAX:
+        visitor = await (web.tokens.visitor(text, peer) if is_token else web.logins.visitor(user, password, peer))
+    if visitor is None:
+        web.attempts.failed(peer, user)  # before the pause, so that parallel guesses are counted
+        await asyncio.sleep(refusal_pause_s(web.clock.monotonic() - began_at))
+        raise NotSignedIn("The token, or user and password, are not valid.")
+    if not is_token:
+        web.attempts.remember(user, password)
+    return visitor
+
+
+def _basic(text: str) -> tuple[str, str]:
+    """Return user and password of the scheme Basic (RFC 7617); both are empty if the text has another form."""
+    try:
+        name, colon, password = b64decode(text, validate=True).decode("utf-8").partition(":")
+    except ValueError:
+        return "", ""
+    return (name, password) if colon else ("", "")

@@ -47,7 +47,7 @@ async def submit(call: Call) -> Response:
             return await _submit(call, target, decoded, arguments)
     target, _, arguments = attributes.submission(given_attributes)
     at_most = min(web.settings.largest_document_bytes, web.http.spool_bytes)
-    async with kept_body(call.request, at_most, web.memory, web.disk) as body:
+    async with kept_body(call.request, at_most, web.memory, web.disk, call.visitor.key) as body:
         return await _submit(call, target, body, arguments)
 
 
@@ -113,7 +113,7 @@ async def body(call: Call) -> Response:
     has_body = call.request.method != "HEAD"
     if not has_body:
         arguments["length"] = 0
-    release = await call.web.memory.reserve(call.web.settings.protocol.max_document_bytes)
+    space = await call.web.memory.reserve(call.web.settings.protocol.max_document_bytes, call.visitor.key)
     try:
         answer = await call.web.operations.ask(call.visitor, "msg.body", arguments, PATIENCE_S)
         tag = entity_tag(str(answer["digest"]))
@@ -122,7 +122,7 @@ async def body(call: Call) -> Response:
         chunks, size = payload_chunks(client, call.visitor.name, answer, arguments["offset"], extent)
         chunks = chunks if has_body else ()
     except BaseException:
-        release()
+        space.release()
         raise
     headers = {
         "content-disposition": "attachment", "semq-lk0": str(answer["lk0"]), "semq-digest": str(answer["digest"]),
@@ -133,7 +133,7 @@ async def body(call: Call) -> Response:
     if extent is not None:
         headers["content-range"] = f"bytes {extent.begin}-{extent.end - 1}/{answer['size']}"
     status = 200 if extent is None else 206
-    return ChunkedResponse(chunks, size, headers, "application/octet-stream", release, status)
+    return ChunkedResponse(chunks, size, headers, "application/octet-stream", space.release, status)
 
 
 async def _record(call: Call) -> dict[str, Any]:

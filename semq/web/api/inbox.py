@@ -21,7 +21,7 @@ from semq.web.api.endpoint import JSON, Call
 from semq.web.api.leases import DocumentLease
 from semq.web.api.polls import AnswerSpace
 from semq.web.errors import BadRequest, NoSuchPage, RoleMissing
-from semq.web.transport.bodies import ChunkedResponse, chunks_of
+from semq.web.transport.bodies import ChunkedResponse, Reservation, chunks_of
 
 USER = re.compile(r"[A-Za-z0-9_-]{0,64}")
 # Largest values of wait_s, max and lease_s in the query; for lease_s, the setting http.lease_s if that is larger.
@@ -47,7 +47,8 @@ async def receive(call: Call) -> Response:
     is_raw = RAW in call.request.headers.get("accept", "")
     documents_max = 1 if is_raw else int(_number(call, "max", 1, 1, DOCUMENTS_MAX))
     owner = call.visitor.key
-    space, leases = AnswerSpace(call.web.memory, call.web.disk), list[DocumentLease]()
+    space = AnswerSpace(Reservation(call.web.memory, owner), Reservation(call.web.disk, owner))
+    leases = list[DocumentLease]()
     try:
         if not call.web.polls.is_audited:
             await _note(call, user)

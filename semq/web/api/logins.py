@@ -18,7 +18,7 @@ from semq.app.errors import LoginRefused
 from semq.broker.users import Right as NodeRight
 from semq.clock import Clock, draw_secret
 from semq.service.access import APPLICATIONS, NO_PERMISSIONS, application_users
-from semq.web.access.node_login import LOGIN_S, LoginServices, is_node_admin, node_url
+from semq.web.access.node_login import LOGIN_S, LoginServices, is_node_admin, is_password_of, node_url
 from semq.web.access.visitor import ALL_RIGHTS, Right, Visitor
 from semq.web.errors import TooManyRequests
 
@@ -63,7 +63,7 @@ class Logins:
         self._web = web
         self._is_in_use = is_in_use
         self._logins: OrderedDict[str, _Login] = OrderedDict()
-        self._opening = asyncio.Lock()
+        self._opening: dict[str, asyncio.Lock] = {}  #: by user, of the configured ones
         self._key = draw_secret(32)
         users = application_users(web.settings.amqp)
         self._permissions = {user.name: user.permissions.get(APPLICATIONS) for user in users}
@@ -71,11 +71,11 @@ class Logins:
     async def visitor(self, name: str, password: str, peer: str) -> Visitor | None:
         """Return the visitor with the connection of this user; None if the user or the password is not valid.
 
-        Raises NodeUnreachable, TooManyRequests.
+        A wrong password, or an unknown user, is refused without a wait. Raises NodeUnreachable, TooManyRequests.
         """
-        if name not in self._web.settings.amqp.users or not password.isprintable():
+        if not is_password_of(self._web.settings, name, password):
             return None
-        login = self._known(name, password) or await self._open(name, password, peer)
+        login = self._known(name, password) or await self._open(name, password)
         if login is None:
             return None
         login.use(self._web.clock)
@@ -88,10 +88,6 @@ class Logins:
         sees_sent = permissions.allow(NodeRight.WRITE, SUBMIT) or permissions.allow(NodeRight.READ, EVENTS)
         return APPLICATION if sees_sent else APPLICATION - {AccessScope.EVENTS}
 
-    def knows(self, name: str, password: str) -> bool:
-        """Whether the node has accepted this login and its connection is still kept."""
-        return self._known(name, password) is not None
-
     def _known(self, name: str, password: str) -> _Login | None:
         login = self._logins.get(name)
         return login if login is not None and login.password_hash == self._hash(password) else None
@@ -99,11 +95,10 @@ class Logins:
     def _hash(self, password: str) -> bytes:
         return hashlib.blake2b(password.encode("utf-8", "surrogatepass"), key=self._key).digest()
 
-    async def _open(self, name: str, password: str, peer: str) -> _Login | None:
-        async with self._opening:
+    async def _open(self, name: str, password: str) -> _Login | None:
+        async with self._opening.setdefault(name, asyncio.Lock()):
             if (login := self._known(name, password)) is not None:
                 return login
-            self._web.attempts.check(peer)  # again: other attempts from this address may have failed during the wait
             await self._close_idle()
             if len(self._logins) >= LOGINS_MAX:
                 raise TooManyRequests("Too many users of the node are connected.", at_most=LOGINS_MAX)

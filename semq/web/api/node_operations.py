@@ -16,7 +16,7 @@ from starlette.responses import Response
 from semq.service.operations.operation import Kind, Operation
 from semq.web.api.endpoint import JSON, Call, CallHandler, Endpoint, Parameter, json_response
 from semq.web.errors import BadRequest
-from semq.web.transport.bodies import announced, read_body
+from semq.web.transport.bodies import bounded, read_body
 
 PATIENCE_S = 60.0  # longest wait for an answer of the node
 BODY_MAX = 8 << 20  # bytes of arguments; the definitions of a hub are the largest
@@ -107,9 +107,9 @@ async def received_object(call: Call, at_most: int = BODY_MAX) -> AsyncIterator[
 
     Raises BadRequest, BodyTooLarge, BodiesFull.
     """
-    async with call.web.memory.reserved(announced(call.request, at_most)) as release:
-        body = await read_body(call.request, at_most)
-        release(kept=len(body))  # without an announced length, ``at_most`` bytes were reserved
+    async with call.web.memory.reserved(0, call.visitor.key) as space:
+        body = await read_body(bounded(call.request, at_most, space))
+        space.release(kept=len(body))  # without an announced length, ``at_most`` bytes were reserved
         yield _read_object(call.request, body)
 
 

@@ -24,24 +24,23 @@ from semq.app.values import Document
 from semq.errors import SemqError, Unavailable
 from semq.transport.spool import SpooledBody
 from semq.web.errors import BadRequest
-from semq.web.transport.bodies import ByteBudget
+from semq.web.transport.bodies import Reservation
 
 
 class AnswerSpace:
     """The memory and disk space that is reserved for the documents of one answer."""
 
-    def __init__(self, memory: ByteBudget, disk: ByteBudget) -> None:
+    def __init__(self, memory: Reservation, disk: Reservation) -> None:
         self._memory, self._disk = memory, disk
-        self._in_memory = self._on_disk = 0
 
     @property
     def is_reserved(self) -> bool:
-        return self._in_memory + self._on_disk > 0
+        return self._memory.size + self._disk.size > 0
 
     def reserve(self, in_memory: int, on_disk: int) -> None:
         """Reserve these numbers of bytes instead of the present ones. Raises BodiesFull, SpoolFull."""
-        self._on_disk = self._disk.change_now(self._on_disk, on_disk)
-        self._in_memory = self._memory.change_now(self._in_memory, in_memory)
+        self._disk.change(on_disk)
+        self._memory.change(in_memory)
 
     def release(self) -> None:
         self.reserve(0, 0)

@@ -26,11 +26,11 @@ async def change_own_password(visit: Visit) -> Response:
     """Change the visitor's own password, and end the visitor's other sessions."""
     fields = await visit.form()
     own = await visit.read(accounts.account, visit.visitor.name)
-    visit.web.attempts.begin(visit.visitor.peer)
+    visit.web.attempts.begin(visit.visitor.peer, visit.visitor.name)
     if own is None or not await passwords.is_right(str(fields.get("old", "")), own.password):
         await visit.note("user.password", {"name": visit.visitor.name}, outcome="refused")
         raise BadRequest("The present password is wrong, or this user has none that can be changed here.")
-    visit.web.attempts.succeeded(visit.visitor.peer)
+    visit.web.attempts.succeeded(visit.visitor.peer, visit.visitor.name)
     hash_ = await passwords.new_hash(str(fields.get("new", "")))
     await visit.note("user.password", {"name": visit.visitor.name})
     await visit.web.database.write(accounts.set_password, visit.visitor.name, hash_, secret.hash_of(visit.secret))

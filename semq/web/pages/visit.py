@@ -7,7 +7,6 @@ pages. ``api.endpoint`` does the same for programs.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import nullcontext
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import quote, unquote, urlencode
 
@@ -22,14 +21,15 @@ from semq.access_rights import AccessRole
 from semq.app.errors import IncompleteAnswer
 from semq.errors import SemqError
 from semq.foreign_text import in_page
+from semq.transport.peer import network_of
 from semq.web.access import csrf
-from semq.web.access.visitor import Visitor
+from semq.web.access.visitor import Visitor, peer_of
 from semq.web.errors import BadRequest, NotSignedIn, RoleMissing
 from semq.web.pages import languages
 from semq.web.pages.templates import token_field
 from semq.web.services import Web, web_of
 from semq.web.transport import event_stream
-from semq.web.transport.bodies import announced, bounded
+from semq.web.transport.bodies import bounded
 from semq.web.transport.failures import failure_page
 
 log = structlog.get_logger("semq.web")
@@ -62,6 +62,11 @@ class Visit:
         return self._visitor
 
     @property
+    def peer(self) -> str:
+        """The address of the client."""
+        return peer_of(self.request)
+
+    @property
     def is_signed_in(self) -> bool:
         return self._visitor is not None
 
@@ -77,9 +82,11 @@ class Visit:
     async def form(self) -> FormData:
         """Return the fields of the form. Raises BadRequest, BodyTooLarge, BodiesFull."""
         if self._form is None:
-            size = announced(self.request, FORM_MAX if self.is_signed_in else STRANGER_FORM_MAX)
+            at_most = FORM_MAX if self.is_signed_in else STRANGER_FORM_MAX
+            owner = self.visitor.key if self.is_signed_in else network_of(self.peer)
             try:
-                async with self.web.memory.reserved(size) if self.is_signed_in else nullcontext():
+                async with self.web.memory.reserved(0, owner) as space:
+                    self.request = bounded(self.request, at_most, space)
                     self._form = await self.request.form(
                         max_files=FILES_MAX, max_fields=FIELDS_MAX, max_part_size=PART_MAX
                     )
@@ -196,9 +203,7 @@ def _endpoint(handler: Handler, role: AccessRole | None, act: str = "") -> Calla
 
 async def _visit_of(request: Request, web: Web) -> Visit:
     secret = web.sessions.secret_of(request)
-    peer = request.client.host if request.client else ""
-    visitor = await web.sessions.visitor(secret, peer) if secret else None
-    request = bounded(request, FORM_MAX if visitor else STRANGER_FORM_MAX)
+    visitor = await web.sessions.visitor(secret, peer_of(request)) if secret else None
     return Visit(request, web, visitor, secret if visitor else web.sessions.form_secret_of(request))
 
 

@@ -16,6 +16,7 @@ STATUS: tuple[tuple[type[SemqError], int], ...] = (
     (own.RoleMissing, 403),
     (own.ForeignForm, 403),
     (own.NoSuchPage, 404),
+    (own.BodyTooSlow, 408),
     (own.BodyTooLarge, 413),
     (own.ForeignHost, 421),
     (own.LeaseGone, 410),

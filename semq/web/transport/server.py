@@ -3,7 +3,6 @@
 import asyncio
 import socket
 import ssl
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email.utils import formatdate
@@ -16,6 +15,8 @@ from uvicorn.server import ServerState
 
 from semq.config.web import HttpSection
 from semq.errors import unusable_path_of
+from semq.transport.handshakes import Handshakes
+from semq.transport.places import PlaceLimits, Places
 from semq.web.errors import WebPortTaken
 from semq.web.transport.connection import Connection
 
@@ -23,6 +24,7 @@ log = structlog.get_logger("semq.web")
 BACKLOG = 1024  # connections that wait to be accepted
 HANDSHAKE_S = 10.0  # longest TLS handshake
 KEEP_ALIVE_S = 75  # longest idle time of a connection
+SURPLUS = 8  # this part of the connections, more than permitted, gets the answer 503 while all others are busy
 GRACE_S = 5.0  # longest wait for requests in progress when the server stops
 
 
@@ -33,24 +35,32 @@ class Server:
         self._http = http
         self._config = Config(
             app=app, http=Connection, ws="none", lifespan="off", log_config=None, access_log=False, proxy_headers=False,
-            server_header=False, timeout_keep_alive=KEEP_ALIVE_S, limit_concurrency=http.max_connections,
+            server_header=False, timeout_keep_alive=KEEP_ALIVE_S,
+            limit_concurrency=http.max_connections + 1,  # uvicorn answers 503 at this number
         )  # fmt: skip
         self._state = ServerState()
-        self._listening: asyncio.Server | None = None
+        surplus = max(1, http.max_connections // SURPLUS)
+        self.places = Places(lambda: PlaceLimits(http.max_connections, http.max_connections_per_address, surplus))
+        self._listening: asyncio.Server | None = None  #: without TLS
+        self._handshakes: Handshakes | None = None  #: with TLS
         self._date_task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Listen. Raises WebPortTaken, UnusablePath."""
         self._config.load()
         new_connection = partial(
-            Connection, limits=self._http, peers=Counter(), config=self._config, server_state=self._state, app_state={}
-        )
+            Connection, limits=self._http, places=self.places, config=self._config, server_state=self._state,
+            app_state={},
+        )  # fmt: skip
         tls = tls_of(self._http)
         try:
-            self._listening = await asyncio.get_running_loop().create_server(
-                new_connection, self._http.host, self._http.port, ssl=tls, backlog=BACKLOG, reuse_address=True,
-                ssl_handshake_timeout=HANDSHAKE_S if tls else None,
-            )  # fmt: skip
+            if tls is not None:
+                self._handshakes = Handshakes(self.places, tls, HANDSHAKE_S, new_connection)
+                await self._handshakes.start(self._http.host, self._http.port, BACKLOG)
+            else:
+                self._listening = await asyncio.get_running_loop().create_server(
+                    new_connection, self._http.host, self._http.port, backlog=BACKLOG, reuse_address=True
+                )
         except OSError as error:
             fault = error.strerror or str(error)
             raise WebPortTaken(host=self._http.host, port=self._http.port, fault=fault) from error
@@ -58,9 +68,10 @@ class Server:
 
     async def stop(self) -> None:
         """Stop listening, wait at most GRACE_S for requests in progress, then close all connections."""
-        if self._listening is None:
-            return
-        self._listening.close()
+        if self._listening is not None:
+            self._listening.close()
+        if self._handshakes is not None:
+            self._handshakes.stop()
         for connection in list(self._state.connections):
             connection.shutdown()
         if self._state.tasks:
@@ -75,6 +86,8 @@ class Server:
 
     @property
     def port(self) -> int:
+        if self._handshakes is not None:
+            return self._handshakes.port or self._http.port
         assert self._listening is not None
         port: int = self._listening.sockets[0].getsockname()[1]
         return port

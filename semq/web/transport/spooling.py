@@ -12,46 +12,43 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 
 from semq.transport.spool import SpooledBody
-from semq.web.errors import BadRequest, BodyTooLarge, SpoolFull
-from semq.web.transport.bodies import ByteBudget, announced
+from semq.web.errors import BadRequest, SpoolFull
+from semq.web.transport.bodies import ByteBudget, bounded
 
 IN_MEMORY = 1 << 20  # bytes of the largest body without a file; larger bodies are written in blocks of this size
 
 
 @asynccontextmanager
 async def kept_body(
-    request: Request, at_most: int, memory: ByteBudget, disk: ByteBudget
+    request: Request, at_most: int, memory: ByteBudget, disk: ByteBudget, owner: str
 ) -> AsyncIterator[bytes | SpooledBody]:
     """Read a body and keep it until the end of the ``async with``.
 
     Raises BodyTooLarge, BodiesFull, SpoolFull, BadRequest.
     """
-    size = announced(request, at_most)
-    async with memory.reserved(min(size, IN_MEMORY)), AsyncExitStack() as files:
-        yield await _read(request, at_most, disk, files)
+    async with memory.reserved(0, owner) as space, AsyncExitStack() as files:
+        yield await _read(bounded(request, at_most, space, IN_MEMORY), disk, owner, files)
 
 
-async def _read(request: Request, at_most: int, disk: ByteBudget, files: AsyncExitStack) -> bytes | SpooledBody:
+async def _read(request: Request, disk: ByteBudget, owner: str, files: AsyncExitStack) -> bytes | SpooledBody:
     block = bytearray()
     spooled: SpooledBody | None = None
     try:
         async for part in request.stream():
             block += part
-            if len(block) + (0 if spooled is None else len(spooled)) > at_most:
-                raise BodyTooLarge(at_most=at_most)
             if len(block) > IN_MEMORY:
                 spooled = spooled or await _in_thread(SpooledBody)
-                await _write(spooled, block, disk, files)
+                await _write(spooled, block, disk, owner, files)
     except ClientDisconnect as error:
         raise BadRequest("The client disconnected before the end of the body.") from error
     if spooled is None:
         return bytes(block)
-    await _write(spooled, block, disk, files)
+    await _write(spooled, block, disk, owner, files)
     return spooled
 
 
-async def _write(spooled: SpooledBody, block: bytearray, disk: ByteBudget, files: AsyncExitStack) -> None:
-    files.callback(disk.reserve_now(len(block)))
+async def _write(spooled: SpooledBody, block: bytearray, disk: ByteBudget, owner: str, files: AsyncExitStack) -> None:
+    files.callback(disk.reserve_now(len(block), owner).release)
     await _in_thread(_append, spooled, bytes(block))
     block.clear()
 

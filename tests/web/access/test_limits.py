@@ -2,7 +2,7 @@
 
 import pytest
 
-from semq.web.access.limits import NAMES_MAX, REFUSED_STEP_S, Attempts, Rates, refusal_pause_s
+from semq.web.access.limits import NAMES_FACTOR, NAMES_MAX, REFUSED_STEP_S, Attempts, Rates, refusal_pause_s
 from semq.web.errors import TooManyRequests
 from tests.clocks import ManualClock
 
@@ -47,6 +47,34 @@ def test_only_failures_count_as_attempts() -> None:
     assert wait_s_if_refused(attempts, "b") is None
     clock.now += 30
     assert wait_s_if_refused(attempts) is None
+
+
+def test_failures_count_for_one_user_at_one_network_and_for_all_users_at_ten_times_the_limit() -> None:
+    attempts = Attempts(2, ManualClock())
+    for _ in range(2):
+        attempts.begin("2001:db8::1", "ann")
+    for address in ("2001:db8::1", "2001:db8::2"):
+        with pytest.raises(TooManyRequests):
+            attempts.check(address, "ann")
+    attempts.check("2001:db8::1", "bob")
+    attempts.check("2001:db8:0:1::1", "ann")
+    for number in range(2 * NAMES_FACTOR - 2):
+        attempts.begin("2001:db8::1", f"user{number}")
+    with pytest.raises(TooManyRequests):
+        attempts.check("2001:db8::1", "bob")
+    attempts.check("192.0.2.1", "bob")
+
+
+def test_only_the_password_that_was_right_last_is_remembered() -> None:
+    attempts = Attempts(2, ManualClock())
+    attempts.remember("ann", "first")
+    attempts.remember("ann", "second")
+    assert not attempts.knows("ann", "first")
+    assert attempts.knows("ann", "second")
+    assert not attempts.knows("bob", "second")
+    for number in range(NAMES_MAX):
+        attempts.remember(str(number), "x")
+    assert not attempts.knows("ann", "second")
 
 
 def test_the_time_of_a_refused_sign_in_is_a_multiple_of_a_step() -> None:

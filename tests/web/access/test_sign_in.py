@@ -124,6 +124,39 @@ async def test_after_too_many_failures_no_password_is_checked(hub: HubNode) -> N
         assert (await sign_in(site, "ann", PASSWORD))[0] == 429
 
 
+async def test_guesses_do_not_keep_out_others_at_the_same_address_or_those_who_have_signed_in_before(
+    hub: HubNode,
+) -> None:
+    async with serving(hub, attempts_per_minute=2) as site:
+        await add_user(site)
+        assert (await sign_in(site, "ann", PASSWORD))[0] == 303
+        assert [(await sign_in(site, "ann", "wrong"))[0] for _ in range(3)] == [401, 401, 429]
+        assert [(await sign_in(site, "bob", "wrong"))[0] for _ in range(3)] == [401, 401, 429]
+        assert (await sign_in(site, "ann", PASSWORD))[0] == 303
+
+
+async def test_every_refused_sign_in_costs_one_check_of_a_hash_and_no_login_at_the_node(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks: list[str] = []
+    check = passwords.check_password
+
+    def counted(password: str, stored: str) -> bool:
+        checks.append(stored)
+        return check(password, stored)
+
+    monkeypatch.setattr(passwords, "check_password", counted)
+    hub = await inprocess.hub(WITH_USERS)
+    async with serving(hub, attempts_per_minute=100) as site:
+        await add_user(site)
+        disabled = Account("dan", None, ("admin",), site.web.clock.wall(), "test", disabled_at=site.web.clock.wall())
+        await site.web.database.write(add_account, disabled)
+        for number, name in enumerate(("ann", "dan", "ops", "erp", "nobody"), 1):
+            assert (await sign_in(site, name, "wrong"))[0] == 401
+            assert len(checks) == number, name
+    assert hub.server.counters.logins_refused == 0
+
+
 async def test_administrators_of_the_node_sign_in_with_their_password_of_the_node(inprocess: InProcess) -> None:
     async with serving(await inprocess.hub(WITH_USERS)) as site:
         assert (await sign_in(site, "ops", "swordfish"))[0] == 401

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
 from datetime import timedelta
 
 import httpx
@@ -13,6 +14,7 @@ from platform_node.node import HubNode
 from semq.access_rights import AccessRole
 from semq.service.operations.operation import Kind
 from semq.transport.spool import SpooledBody
+from semq.web.api import authentication
 from tests.clocks import ShiftedClock
 from tests.service.inprocess import HUB_CONFIG, LOCAL_CONFIG, InProcess, linked
 from tests.waiting import until
@@ -77,6 +79,54 @@ async def test_parallel_guesses_of_a_password_count_like_consecutive_ones(inproc
         began_at = time.monotonic()
         refused = [answer.status_code for answer in await asyncio.gather(*requests)].count(401)
         assert 2 <= refused <= 3 + (time.monotonic() - began_at) * 2 / 60  # one more is allowed every thirty seconds
+
+
+async def test_guesses_neither_delay_a_right_password_nor_reach_the_node_nor_reveal_names(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = await inprocess.hub(HUB_CONFIG.replace("[amqp]\nport = 0", "[amqp]\nport = 0\n" + USERS.strip()))
+    pauses: list[float] = []
+
+    def pause_s(took_s: float) -> float:
+        pauses.append(took_s)
+        return 60.0
+
+    monkeypatch.setattr(authentication, "refusal_pause_s", pause_s)
+    async with serving(hub, host="0.0.0.0") as site, AsyncExitStack() as stack:
+        guesses = []
+        for number in range(2, 17):
+            transport = httpx.AsyncHTTPTransport(local_address=f"127.0.0.{number}")
+            guesser = await stack.enter_async_context(httpx.AsyncClient(transport=transport, timeout=600))
+            for user in ("ops", "nobody"):
+                url = f"http://127.0.0.1:{site.server.port}/api/v1/who"
+                guesses.append(asyncio.create_task(guesser.get(url, auth=(user, "wrong"))))
+        await until(lambda: len(pauses) == len(guesses))
+        accepted = hub.server.listener.accepted
+        browser = await site.browser()
+        answer = await browser.get(
+            f"http://127.0.0.1:{site.server.port}/api/v1/who", auth=("ops", "swordfish swordfish")
+        )
+        assert answer.status_code == 200
+        assert not any(guess.done() for guess in guesses)
+        assert hub.server.counters.logins_refused == 0
+        assert hub.server.listener.accepted == accepted + 1
+        for guess in guesses:
+            guess.cancel()
+
+
+async def test_a_password_that_was_right_before_is_accepted_at_an_address_of_guesses(inprocess: InProcess) -> None:
+    hub = await inprocess.hub(HUB_CONFIG.replace("[amqp]\nport = 0", "[amqp]\nport = 0\n" + USERS.strip()))
+    async with serving(hub, attempts_per_minute=2) as site:
+        browser = await site.browser()
+
+        async def status(user: str, password: str) -> int:
+            return (await browser.get("/api/v1/who", auth=(user, password))).status_code
+
+        assert await status("ops", "swordfish swordfish") == 200
+        assert [await status("ops", "wrong") for _ in range(3)] == [401, 401, 429]
+        await site.web.logins._logins.pop("ops").close()
+        assert await status("ops", "swordfish swordfish") == 200
+        assert await status("erp", "erp erp erp") == 200  # another user at the same address
 
 
 async def test_revoked_and_expired_tokens_are_refused(hub: HubNode) -> None:

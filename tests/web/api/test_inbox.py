@@ -81,7 +81,7 @@ def has_documents(site: Site, count: int) -> bool:
 async def test_documents_that_do_not_fit_into_the_memory_go_back_to_the_inbox(site: Site) -> None:
     program = await site.program("receive", inbox=site.inbox)
     await send(site, b"x" * 1000)
-    release = await site.web.memory.reserve(site.web.memory._size - 10)
+    release = (await site.web.memory.reserve(site.web.memory._size - 10, "others")).release
     refused = await program.post("/inbox/receive", params={"wait_s": 30})
     assert (refused.status_code, refused.json()["code"]) == (503, "SEMQ-1412")
     assert refused.headers["retry-after"] == "5"

@@ -34,7 +34,7 @@ async def test_polls_without_space_for_the_answer_take_a_document_once(
     program = await site.program("receive", inbox=site.inbox)
     budget = site.web.memory if status == 503 else site.web.disk
     await send(site, bytes(size))
-    release = budget.reserve_now(budget._size - 10)
+    release = budget.reserve_now(budget._size - 10, "others").release
     for _ in range(REFUSED_POLLS):
         refused = await program.post("/inbox/receive", params={"wait_s": 30})
         assert (refused.status_code, refused.json()["code"]) == (status, code)
@@ -49,7 +49,7 @@ async def test_a_document_without_space_ends_all_polls_of_its_inbox(site: Site, 
     polls = [asyncio.create_task(program.post("/inbox/receive", params={"wait_s": 60})) for _ in range(5)]
     inbox = node.inboxes.queue(site.inbox)
     await until(lambda: len(inbox._consumers) == len(polls))
-    release = site.web.memory.reserve_now(site.web.memory._size - 10)
+    release = site.web.memory.reserve_now(site.web.memory._size - 10, "others").release
     await send(site, bytes(1000))
     assert {answer.status_code for answer in await asyncio.gather(*polls)} == {503}
     release()
@@ -80,7 +80,7 @@ async def test_while_the_audit_log_cannot_be_written_polls_take_a_document_once(
 
 async def test_after_a_lack_of_space_polls_reserve_it_until_the_document_is_answered(site: Site) -> None:
     program = await site.program("receive", inbox=site.inbox)
-    release = site.web.memory.reserve_now(site.web.memory._size - 10)
+    release = site.web.memory.reserve_now(site.web.memory._size - 10, "others").release
     await send(site, bytes(1000))
     assert (await program.post("/inbox/receive", params={"wait_s": 30})).status_code == 503
     await send(site, bytes(500), bytes(2000))  # accepted after the return of the first
@@ -100,7 +100,7 @@ async def test_after_a_refused_answer_single_documents_are_answered_if_there_is_
     program = await site.program("receive", inbox=site.inbox)
     await send(site, *[bytes(500)] * 19)
     await until(lambda: has_documents(site, 19))
-    release = site.web.memory.reserve_now(site.web.memory._size - 5000)
+    release = site.web.memory.reserve_now(site.web.memory._size - 5000, "others").release
     assert (await program.post("/inbox/receive", params={"max": 19, "wait_s": 30})).status_code == 503
     for _ in range(10):
         (document,) = await receive(program)
@@ -112,7 +112,7 @@ async def test_a_program_whose_answers_do_not_fit_gets_all_documents_before_the_
     program, count = await site.program("receive", inbox=site.inbox), 25
     await send(site, *[bytes(500)] * count)
     await until(lambda: has_documents(site, count))
-    release = site.web.memory.reserve_now(site.web.memory._size - 600)  # one document, but not two
+    release = site.web.memory.reserve_now(site.web.memory._size - 600, "others").release  # one document, but not two
     deliveries: list[int] = []
     for _ in range(2 * count):  # each document is answered after one refusal at most
         answer = await program.post("/inbox/receive", params={"max": count})

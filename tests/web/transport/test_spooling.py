@@ -93,7 +93,7 @@ async def test_no_byte_is_lost_where_a_body_becomes_a_file(site: Site, size: int
 
 async def test_a_body_without_room_is_refused_and_accepted_later(site: Site) -> None:
     program, body = await site.program("submit"), body_of(MEDIUM)
-    release = site.web.disk.reserve_now(site.web.http.spool_bytes - 2 * MIB)
+    release = site.web.disk.reserve_now(site.web.http.spool_bytes - 2 * MIB, "others").release
     for content in (body, parts(body)):
         refused = await program.post(path_for_documents(site), content=content)
         assert (refused.status_code, refused.json()["code"], refused.json()["retry"]) == (507, "SEMQ-1414", True)
@@ -128,7 +128,7 @@ async def test_a_full_disk_refuses_the_document(site: Site) -> None:
 async def test_incomplete_bodies_release_memory_and_disk(own_site: Site) -> None:
     site = own_site
     token, size, body = await site.token("submit"), MEDIUM, body_of(MEDIUM)
-    for announced, sent in ((size, b""), (size, body[: size // 2]), (size // 2, body[: size // 2] + b"\0 more")):
+    for announced, sent in ((size, body[:1]), (size, body[: size // 2]), (size // 2, body[: size // 2] + b"\0 more")):
         reader, writer = await asyncio.open_connection("127.0.0.1", site.server.port)
         writer.write(
             f"POST /api/v1{path_for_documents(site)} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
