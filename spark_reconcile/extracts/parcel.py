@@ -132,7 +132,7 @@ def _write_part(stream: ByteSource, file: Place, part: ExtractPart, manifest: Ma
         raise BadExtract(
             "A file of the parcel is not the one that its manifest describes.", state="ALTERED", file=part.name
         )
-    check = checked_contents(part, file, manifest)
+    check = checked_contents(part, file, manifest, decode_all=True)
     if check.state:
         raise BadExtract("A file of the parcel differs from its manifest.", state=check.state, why=check.note)
 

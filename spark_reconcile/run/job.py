@@ -35,6 +35,7 @@ from spark_reconcile.sources.evidence import (
     refuse_without_named,
     refuse_without_required,
 )
+from spark_reconcile.sources.inputs import unreadable_part
 from spark_reconcile.spark import session
 from spark_reconcile.storage import Place
 
@@ -127,7 +128,7 @@ def run(
                 return _publish(spark, settings, request, evidence, new_run, reports, clock, progress)
         except BaseException as error:
             if isinstance(error, SparkFailed):
-                _explain_replaced_extracts(error, evidence)
+                _explain_failure(error, evidence)
             _note_failure(new_run, error, clock)
             raise
         finally:
@@ -305,12 +306,15 @@ def _result(
     )
 
 
-def _explain_replaced_extracts(error: SparkFailed, evidence: Evidence) -> None:
-    """Name the extracts in the error that were delivered again during the run: Spark did not find their files."""
+def _explain_failure(error: SparkFailed, evidence: Evidence) -> None:
+    """Name the extracts in the error that Spark could not read: delivered again during the run, or damaged inside."""
     used = [source for source in evidence.sources if source.is_used]
     if replaced := [source.source for source in used if not all(file.exists() for file in source.files)]:
         error.facts["replaced"] = replaced
         error.with_remedy("These extracts were delivered again while Spark read them: repeat the run.")
+    elif damaged := [fault for source in used if (fault := unreadable_part(source))]:
+        error.facts["damaged"] = damaged
+        error.with_remedy("Remove the folders of these extracts, have their nodes extract the date again, then repeat.")
 
 
 def _note_failure(new_run: Run, error: BaseException, clock: Clock) -> None:

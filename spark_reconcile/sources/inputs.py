@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from spark_reconcile.days import Window
 from spark_reconcile.errors import BadExtract
 from spark_reconcile.extracts.manifest import MANIFEST_FILE, MANIFEST_MAX, Manifest, Verify, date_folder, read_manifest
-from spark_reconcile.sources.parts import CheckedFile, checked_file, other_ranges
+from spark_reconcile.sources.parts import CheckedFile, checked_contents, checked_file, other_ranges
 from spark_reconcile.storage import Place
 
 _THREADS = 4  # extracts that are checked at the same time
@@ -150,6 +150,17 @@ def _examine(day: date, folder: Place, verify: Verify | None) -> Source:
             return replace(source, state=check.state, note=check.note)
         checks.append(check)
     return replace(source, note=other_ranges(manifest, checks))
+
+
+def unreadable_part(source: Source) -> str:
+    """Return the name of a used extract and the fault of its first file that cannot be decoded; empty without one."""
+    assert source.manifest is not None
+    assert source.folder is not None
+    for part in source.manifest.files:
+        check = checked_contents(part, source.folder / part.name, source.manifest, decode_all=True)
+        if check.state:
+            return f"{source.source}: {check.note}"
+    return ""
 
 
 def _is_replaced(folder: Place, content: bytes) -> bool:

@@ -1,7 +1,8 @@
 """The check of one Parquet file against the manifest: length, hash, schema, number of rows, node and store of the rows.
 
 A file is checked when its parcel arrives and again at every run, because a stored file may change. The whole file is
-hashed; only its footer and two columns are decoded.
+hashed. A run decodes only its footer and two columns; at arrival, and if Spark has failed, all columns are decoded, so
+that the contents of one extract do not stop the runs of all.
 """
 
 from collections.abc import Sequence
@@ -46,7 +47,7 @@ def checked_file(part: ExtractPart, file: Place, manifest: Manifest) -> CheckedF
         return CheckedFile("TRUNCATED", f"{part.name}: {str(error)[:120]}")
 
 
-def checked_contents(part: ExtractPart, file: Place, manifest: Manifest) -> CheckedFile:
+def checked_contents(part: ExtractPart, file: Place, manifest: Manifest, *, decode_all: bool = False) -> CheckedFile:
     """Check the contents of a file whose length and hash are correct."""
     try:
         with file.open() as stream:
@@ -62,7 +63,7 @@ def checked_contents(part: ExtractPart, file: Place, manifest: Manifest) -> Chec
             obstacle = next(filter(None, map(_obstacle, described)), "")
             if obstacle:
                 return CheckedFile("UNKNOWN_SCHEMA", f"{part.name}: {obstacle}")
-            other = _other_node(parquet, manifest)
+            other = _other_node(parquet, manifest, None if decode_all else ["node", "store"])
             if other:
                 return CheckedFile("OTHER_NODE", f"{part.name}: {other}")
             seq, at = (tuple(chunk.range for chunk in described if chunk.column == name) for name in ("seq", "at"))
@@ -94,12 +95,12 @@ def _obstacle(chunk: Chunk) -> str:
     return f"{chunk.column[:80]} lies in another file" if chunk.is_elsewhere else ""
 
 
-def _other_node(parquet: pq.ParquetFile, manifest: Manifest) -> str:
-    """Return a node or store in the rows that is not the manifest's; empty without one.
+def _other_node(parquet: pq.ParquetFile, manifest: Manifest, columns: list[str] | None) -> str:
+    """Return a node or store in the rows that is not the manifest's; empty without one. ``columns``: those to decode.
 
     The rows are read, because the statistics in the footer may be false.
     """
-    for batch in parquet.iter_batches(_BATCH, columns=["node", "store"], use_threads=False):
+    for batch in parquet.iter_batches(_BATCH, columns=columns, use_threads=False):
         for column, expected in (("node", manifest.node), ("store", manifest.store)):
             values = batch.column(column)
             if values.null_count or values.dictionary.to_pylist() != [expected]:

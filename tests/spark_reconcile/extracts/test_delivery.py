@@ -13,6 +13,7 @@ from spark_reconcile.extracts import delivery, parcel
 from spark_reconcile.extracts.delivery import SPOOL, Collector, Piece, cut, read_piece
 from spark_reconcile.extracts.manifest import date_folder, folder_of
 from spark_reconcile.storage import Place
+from tests.spark_reconcile.damage import damage_column
 from tests.spark_reconcile.office import DAY, FORWARD_COURSE, Office, OfficeMessage
 
 
@@ -192,6 +193,17 @@ def test_a_parcel_that_cannot_be_processed_is_refused_like_a_wrong_one(
     assert type(error).__name__ in str(caught.value.facts["why"])
     assert (collector.root / SPOOL / "1.a").folders() == []
     assert collector.accept(document(piece.encode())) is not None
+
+
+def test_an_extract_with_a_column_that_cannot_be_decoded_is_refused_at_arrival(
+    folder: Place, collector: Collector
+) -> None:
+    """Otherwise Spark would fail in every run over the extracts of all."""
+    damage_column(Path(folder.path), "lk0")
+    [piece] = cut(folder)
+    with pytest.raises(BadExtract) as caught:
+        collector.accept(document(piece.encode()))
+    assert caught.value.facts["state"] == "TRUNCATED"
 
 
 def test_an_extract_with_too_many_pieces_is_refused_with_the_setting_to_raise(

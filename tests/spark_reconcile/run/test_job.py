@@ -28,6 +28,7 @@ from spark_reconcile.settings import Limit, ReconcileSettings
 from spark_reconcile.spark import session
 from spark_reconcile.storage import Place
 from tests.depth import deeper
+from tests.spark_reconcile.damage import damage_column
 from tests.spark_reconcile.office import (
     DAY,
     FORWARD_COURSE,
@@ -347,6 +348,17 @@ def test_a_failure_of_spark_is_reported_and_nothing_is_published(
     assert failed.result["outcome"] == "failed"
     assert "SEMQ-6010" in failed.result["error"]
     assert runs.current(Place.at(office.settings.reports), DAY) is None
+
+
+def test_an_extract_that_spark_cannot_decode_is_named(office: Office, spark: SparkSession) -> None:
+    office.write(OfficeMessage(1), FORWARD_COURSE)
+    office.extract()
+    damage_column(office.folder("1.b"), "lk0")
+    with pytest.raises(SparkFailed) as caught:
+        reconcile(office.settings, spark, office.clock)
+    [damaged] = caught.value.facts["damaged"]
+    assert damaged.startswith("1.b.1.1: part-")
+    assert "extract the date again" in caught.value.remedy
 
 
 def test_a_run_whose_extract_is_replaced_while_spark_reads_it_asks_to_be_repeated(

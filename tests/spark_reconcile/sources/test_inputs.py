@@ -14,6 +14,7 @@ from spark_reconcile.sources import inputs
 from spark_reconcile.sources.inputs import STATES, Source
 from spark_reconcile.sources.parts import CheckedFile, checked_file
 from spark_reconcile.storage import Place
+from tests.spark_reconcile.damage import describe_file
 from tests.spark_reconcile.office import DAY, FORWARD_COURSE, HOUR, HUB, MIDNIGHT, Office, OfficeMessage
 
 
@@ -43,14 +44,6 @@ def rewrite(
     if describe:
         describe_file(part)
         set_manifest(folder, **manifest)
-
-
-def describe_file(part: Path) -> None:
-    """Set length and hash of the only file of an extract in its manifest."""
-    manifest = json.loads((part.parent / "manifest.json").read_text())
-    place = Place.at(part)
-    manifest["files"][0] |= {"bytes": place.size(), "sha256": place.sha256()}
-    (part.parent / "manifest.json").write_text(json.dumps(manifest))
 
 
 def set_manifest(folder: Path, **fields: object) -> None:
