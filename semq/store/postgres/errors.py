@@ -1,4 +1,4 @@
-"""Errors of the store on Postgres. ``NotWaiting`` describes an error that the functions of SQL.md raise."""
+"""Errors of the store on Postgres. ``NotWaiting`` and ``FunctionsOpen`` describe errors that the functions of SQL.md raise."""
 
 from semq.errors import BadInput, Misconfigured, SemqError, Unavailable
 
@@ -102,6 +102,13 @@ class SchemaOpen(BadInput):
 
     code = "SEMQ-3024"
     remedy = "As the owner of the database: REVOKE CREATE ON SCHEMA public FROM PUBLIC; (SQL.md)."
+
+
+class FunctionsOpen(BadInput):
+    """Every role may call the functions for applications, as after a restore without rights; they refuse most callers."""
+
+    code = "SEMQ-3025"
+    remedy = "Run `semq db grant ROLE --send --receive` for each role of an application: it closes the functions again."
 
 
 class NotWaiting(BadInput):

@@ -39,6 +39,9 @@ RIGHTS: dict[str, tuple[str, ...]] = {
     ),
 }
 
+FUNCTIONS = ("semq_send", "semq_status", "semq_receive", "semq_piece", "semq_done", "semq_park")
+CONNECTIONS = 20  # connection limit of a new role: one application must not take the connections of the others
+
 
 def grant(url: str, role: str, rights: Sequence[str], password: str, keep: Callable[[], None] = lambda: None) -> bool:
     """Give rights to a role. Create a missing role, with this password and a schema of its own.
@@ -55,14 +58,16 @@ def grant(url: str, role: str, rights: Sequence[str], password: str, keep: Calla
         else:
             name = sql.Identifier(role)
             connection.execute(
-                sql.SQL("CREATE ROLE {} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION PASSWORD {}").format(
-                    name, sql.Literal(password)
-                )
+                sql.SQL(
+                    "CREATE ROLE {} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION"
+                    " CONNECTION LIMIT {} PASSWORD {}"
+                ).format(name, sql.Literal(CONNECTIONS), sql.Literal(password))
             )
             with connection.transaction():
                 connection.execute(sql.SQL("GRANT {} TO CURRENT_USER").format(name))
             connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {0} AUTHORIZATION {0}").format(name))
             connection.execute(sql.SQL("REVOKE {} FROM CURRENT_USER").format(name))
+        _close_functions(connection, schema)
         connection.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(schema, sql.Identifier(role)))
         _apply(connection, "GRANT {} TO {}", role, rights, schema)
         if is_new:
@@ -218,6 +223,24 @@ def remedy_for_open_schema(schema: str, role: str = "public") -> str:
         f"As the owner of the database: REVOKE CREATE ON SCHEMA {schema} FROM {role}; (`semq db url` prints the owner's"
         " address). Other programs that make tables there need a schema of their own."
     )
+
+
+def open_functions(connection: "psycopg.Connection[Any]") -> list[str]:
+    """Return the functions for applications that every role may call, as after a restore without rights."""
+    found = connection.execute(
+        "SELECT DISTINCT p.proname FROM pg_proc p JOIN pg_class c ON c.relnamespace = p.pronamespace,"
+        " aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a"
+        " WHERE c.oid = to_regclass('tb_0031') AND p.proname = ANY(%s) AND a.grantee = 0 ORDER BY 1",
+        (list(FUNCTIONS),),
+    )
+    return [str(name) for (name,) in found]
+
+
+def _close_functions(connection: "psycopg.Connection[Any]", schema: sql.Identifier) -> None:
+    """Revoke the functions for applications from every role, if a restore without rights has opened them."""
+    if open_functions(connection):
+        for part in sorted({part for parts in RIGHTS.values() for part in parts if part.startswith("EXECUTE")}):
+            connection.execute(sql.SQL("REVOKE {} FROM PUBLIC").format(sql.SQL(part).format(s=schema)))
 
 
 def _existing_role(connection: "psycopg.Connection[Any]", role: str) -> str | None:

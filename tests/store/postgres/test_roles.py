@@ -212,3 +212,86 @@ def test_rights_can_be_revoked_where_everybody_may_create_objects(database: str,
         connection.execute("GRANT CREATE ON SCHEMA public TO PUBLIC")
     roles.revoke(database, role, ["send"])
     assert roles.rights_of(database, role) == []
+
+
+CALLS = (
+    SEND, RECEIVE, PIECE, "SELECT semq_done(1)", "SELECT semq_park(1)", "SELECT * FROM semq_status(1)",
+    "SELECT * FROM semq_status('token')", "SELECT * FROM semq_state('1.10008.1.1.0.1.1')",
+    "SELECT * FROM semq_pieces_of('1.10008', 'x')", "SELECT semq_joined(NULL)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_functions_that_a_restore_has_opened_refuse_a_role_without_a_grant(database: str, role: str, call: str) -> None:
+    open_like_a_restore_without_rights(database)
+    make_role_without_rights(database)
+    with as_role(database) as connection, pytest.raises(errors.InsufficientPrivilege):
+        connection.execute(call.encode())
+
+
+def test_the_next_grant_closes_functions_that_a_restore_has_opened(database: str, role: str) -> None:
+    open_like_a_restore_without_rights(database)
+    with psycopg.connect(database) as owner:
+        assert roles.open_functions(owner) == sorted(roles.FUNCTIONS)
+        owner.execute(SEND)  # the owner may call them at any time
+    roles.grant(database, role, ["send"], "secret")
+    with psycopg.connect(database) as owner:
+        assert roles.open_functions(owner) == []
+    with as_role(database) as connection:
+        connection.execute(SEND)
+
+
+def open_like_a_restore_without_rights(database: str) -> None:
+    with psycopg.connect(database) as connection:
+        connection.execute("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO PUBLIC")
+
+
+def make_role_without_rights(database: str) -> None:
+    with psycopg.connect(database) as connection:
+        connection.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD 'secret'").format(sql.Identifier(ROLE)))
+
+
+def test_every_function_with_the_rights_of_the_owner_checks_its_caller(database: str) -> None:
+    with psycopg.connect(database) as connection:
+        rows = connection.execute("SELECT proname, prosrc FROM pg_proc WHERE prosecdef").fetchall()
+    assert {name for name, _ in rows} == set(roles.FUNCTIONS)
+    assert [name for name, source in rows if f"semq_refuse_open('{name}')" not in source] == []
+
+
+def test_a_role_gets_no_advisory_lock_by_any_function_of_postgres(database: str, role: str) -> None:
+    roles.grant(database, role, list(roles.RIGHTS), "secret")
+    with as_role(database) as connection:
+        names = "SELECT oid::regprocedure::text FROM pg_proc WHERE proname LIKE 'pg%advisory%'"
+        functions = [name for (name,) in connection.execute(names).fetchall()]
+        assert len(functions) > 20
+        may = "SELECT has_function_privilege(%s, 'EXECUTE')"
+        assert [name for name in functions if connection.execute(may, (name,)).fetchone() != (False,)] == []
+        with pytest.raises(errors.InsufficientPrivilege):
+            connection.execute("SELECT pg_advisory_lock(n) FROM generate_series(1, 20000) n")
+        connection.execute(RECEIVE)
+
+
+def test_of_transactions_that_submit_at_the_same_time_one_notifies(database: str, role: str) -> None:
+    """A NOTIFY makes commits serial: each waits for all commits before it."""
+    roles.grant(database, role, ["send"], "secret")
+    listener = psycopg.connect(database, autocommit=True)
+    listener.execute("LISTEN semq_submit")
+    sessions = [as_role(database) for _ in range(10)]
+    for session in sessions:
+        session.execute("BEGIN")
+        session.execute(SEND)
+        session.execute(SEND)
+    for session in sessions:
+        session.execute("COMMIT")
+    assert len(list(listener.notifies(timeout=1, stop_after=2))) == 1
+    sessions[-1].execute(SEND)
+    assert len(list(listener.notifies(timeout=5, stop_after=1))) == 1
+    for connection in (*sessions, listener):
+        connection.close()
+
+
+def test_a_new_role_has_a_limit_of_connections(database: str, role: str) -> None:
+    roles.grant(database, role, ["send"], "secret")
+    with psycopg.connect(database) as connection:
+        limit = connection.execute("SELECT rolconnlimit FROM pg_roles WHERE rolname = %s", (role,)).fetchone()
+    assert limit == (roles.CONNECTIONS,)
