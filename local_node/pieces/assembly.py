@@ -144,6 +144,10 @@ class Assembly:
             not_joined()
             log.error("document_not_joined", lk0=delivery.envelope.ident, error=error.advice())
             answers.fail([delivery.bref], str(error))
+        except Exception as error:  # whatever the manifest causes ends its own document only
+            not_joined()
+            log.exception("document_not_joined", lk0=delivery.envelope.ident)
+            answers.fail([delivery.bref], repr(error))
         else:
             deliver(joined)
 

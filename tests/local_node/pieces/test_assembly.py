@@ -59,7 +59,7 @@ def test_the_pieces_of_a_document_are_forgotten_when_the_last_consumer_goes_befo
     taken_back: list[int] = []
     engine: Any = SimpleNamespace(answers=SimpleNamespace(take_back=taken_back.extend))
     turn: Any = SimpleNamespace(before_flush=lambda work: None)
-    consumer: Any = SimpleNamespace(credit=0)
+    consumer: Any = type("Consumer", (), {"credit": 0, "priority": 0, "exclusive": False})()
     assembly = Assembly(lambda: engine, lambda: engine)
     assembly._pieces[7] = [10, 11, 12]  # as after the joining
     queue = InboxQueue("", lambda: engine, turn, engine, assembly, lambda: None)
@@ -86,6 +86,26 @@ def test_a_manifest_of_other_pieces_than_those_here_is_refused(arrived: list[Arr
         check_manifest(envelope, MANIFEST.encode(), pieces_here(arrived), stock, EngineSettings())
     with pytest.raises(BadManifest):
         check_manifest(envelope, MANIFEST.encode() + b" " * MANIFEST_MAX, pieces_here(ALL), stock, EngineSettings())
+
+
+@pytest.mark.parametrize("error", [PiecesMissing(lk0="x"), ValueError("not a manifest"), OverflowError()])
+async def test_a_document_that_cannot_be_joined_fails_with_the_reason(error: Exception) -> None:
+    failed: list[tuple[list[int], str]] = []
+    engine: Any = SimpleNamespace(answers=SimpleNamespace(fail=lambda brefs, why: failed.append((brefs, why))))
+
+    async def execute(*given: Any) -> Any:
+        raise error
+
+    assembly = Assembly(lambda: engine, lambda: SimpleNamespace(execute=execute))  # type: ignore[arg-type, return-value]
+    envelope: Any = SimpleNamespace(
+        attributes=SimpleNamespace(pieces=DOCUMENT), lk0=parse_lk0("1.10008.1.1.ab.9"), ident="1.10008.1.1.ab.9"
+    )
+    delivery: Any = SimpleNamespace(bref=7, envelope=envelope, payload=MANIFEST.encode())
+    released: list[str] = []
+    assembly.join(delivery, lambda joined: None, lambda: released.append("not joined"))
+    await until(lambda: bool(failed))
+    assert failed == [([7], str(error) if isinstance(error, PiecesMissing) else repr(error))]
+    assert released == ["not joined"]
 
 
 async def test_the_searches_for_manifests_are_bounded_for_each_source() -> None:
