@@ -165,6 +165,7 @@ TESTS_WITHOUT_MODULE: dict[str, str] = {
     "tests/console/test_pages_in_browser.py": "all pages, in a browser",
     "tests/console/test_pictures.py": "README.md",
     "tests/console/test_roles_and_forms.py": "all forms",
+    "tests/deploy/test_alert_rules.py": "deploy/prometheus",
     "tests/deploy/test_units_and_rules.py": "deploy/systemd, deploy/prometheus, deploy/grafana",
     "tests/flows": "conversations between nodes",
     "tests/memory_store": "the store of the simulator",

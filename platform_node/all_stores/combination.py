@@ -7,6 +7,7 @@ the low bits the position in that store.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from semq.engine.hub.carrier import StoreName
@@ -76,11 +77,13 @@ def _sum(values: Sequence[Any]) -> Any:
 
 
 def census(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the sums of the figures, and the pairs of all stores, as of the oldest census."""
-    not_summed = ("as_of", "pairs")
+    """Return the sums of the figures, the lists and the oldest document of all stores, as of the oldest census."""
+    not_summed = ("as_of", "pairs", "inboxes", "oldest")
     figures = [{name: value for name, value in answer.items() if name not in not_summed} for _, answer in answers]
     pairs = [with_store(store, pair) for store, answer in answers for pair in answer["pairs"]]
-    return {"as_of": _oldest(answers), **_sum(figures), "pairs": pairs}
+    inboxes = [inbox for _, answer in answers for inbox in answer["inboxes"]]
+    oldest = min((answer["oldest"] for _, answer in answers if answer["oldest"]), key=itemgetter("at"), default=None)
+    return {"as_of": _oldest(answers), **_sum(figures), "pairs": pairs, "inboxes": inboxes, "oldest": oldest}
 
 
 def causes(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,12 +34,13 @@ class ApplicationPermissions(Permissions):
             return self.is_admin and right is Right.WRITE
         if self.is_admin and name.startswith(ANSWER_QUEUE_PREFIX):
             return True
-        if self.inboxes is not None and _is_inbox(name) and name not in self.inboxes:
+        if self.inboxes is not None and is_inbox(name) and name not in self.inboxes:
             return False
         return Permissions.allow(self, right, name)
 
 
-def _is_inbox(name: str) -> bool:
+def is_inbox(name: str) -> bool:
+    """Return whether a queue with this name is an inbox."""
     return name == INBOX or name.startswith(f"{INBOX}.")
 
 

@@ -66,7 +66,7 @@ async def test_the_overview_does_not_say_that_all_is_well_before_the_queues_are_
 ) -> None:
     calm_answers: dict[str, Any] = {
         "node.health": {"checks": [{"check": "store", "verdict": "ok"}]},
-        "queue.census": {"as_of": 0, "pairs": [], "submitted": {}, "failed": 0, "stuck": 0},
+        "queue.census": {"as_of": 0, "pairs": [], "inboxes": [], "submitted": {}, "failed": 0, "stuck": 0},
         "stuck.causes": {"rows": []},
         "job.list": [],
     }

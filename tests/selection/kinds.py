@@ -122,10 +122,12 @@ service/companion/test_program.py              slow,processes        file
 service/test_process_memory.py         slow,processes        file
 service/test_large_documents.py        slow,processes        file
 flows/real_nodes/test_groups_killed.py slow,processes        crash
+flows/real_nodes/test_figures.py   slow,processes        file
 flows/real_nodes/test_failover.py  slow,processes        -
 flows/real_nodes/test_direct_killed.py slow,processes        file
 flows/real_nodes/test_without_hub.py   slow,processes        file
 deploy/test_compose.py             slow,processes        file
+deploy/test_alert_rules.py         slow,processes        file
 flows/real_nodes/test_pieces_reader_killed.py  slow,processes        file
 folders/test_process.py                slow,processes        doors
 web/test_process.py                    slow,processes        file

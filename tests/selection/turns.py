@@ -79,6 +79,7 @@ TABLE = """
    2 flows/order/test_turns.py::test_orders_that_wait_for_missing_documents_cost_nothing_while_others_continue
   18 flows/real_nodes/test_direct_killed.py
   10 flows/real_nodes/test_failover.py
+  30 flows/real_nodes/test_figures.py
   16 flows/real_nodes/test_group_doors.py
   12 flows/real_nodes/test_groups_killed.py
   17 flows/real_nodes/test_homes_moved.py

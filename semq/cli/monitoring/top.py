@@ -2,18 +2,19 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from semq.cli.node.status import TRAFFIC
-from semq.cli.output.values import age_of, brief_time, node_name
+from semq.cli.output.values import age_of, brief_time, counted, node_name
 from semq.cli.session import Session, on_node
 from semq.clock import SystemClock
 from semq.counters import COUNTERS
 from semq.sizes import size
 
-PAIRS_MAX, CAUSES_MAX = 10, 8  # largest numbers of shown lines
+PAIRS_MAX, CAUSES_MAX = 10, 8  # largest numbers of shown lines; PAIRS_MAX: also of inboxes
 # Figure of the broker | its name on the screen
 BROKER_FIGURES = (("published", "messages published"), ("delivered", "messages delivered"))
 
@@ -109,6 +110,9 @@ def _lines(now: Snapshot, before: Snapshot | None) -> Iterator[str]:
         states = ", ".join(f"{rows} {state}" for state, rows in sorted(queues.get(queue, {}).items()) if rows)
         yield f"  {queue:<12} {states or '-'}"
     yield f"  {'failed':<12} {queues.get('failed', 0)}"
+    for inbox in sorted(queues.get("inboxes", ()), key=itemgetter("rows"), reverse=True)[:PAIRS_MAX]:
+        oldest = brief_time(inbox["oldest_at"])
+        yield f"  {inbox['inbox']}: {counted(inbox['rows'], 'document')} unread, oldest {oldest}"
     yield from _causes(now.causes["rows"])
     yield from _pairs(queues.get("pairs", ()))
 

@@ -87,7 +87,9 @@ def _work(status: Status) -> Iterator[tuple[str, str]]:
     amqp = status.get("amqp") or {}
     yield "connections", f"{amqp.get('connections', 0)}, with {counted(amqp.get('channels', 0), 'channel')}"
     ready, unacked = amqp.get("messages_ready", 0), amqp.get("messages_unacked", 0)
-    yield "broker queues", f"{amqp.get('queues', 0)}: {counted(ready, 'message')} ready, {unacked} with consumers"
+    beside = " beside the inboxes" if status.get("kind") == "local" else ""
+    figures = f"{counted(ready, 'message')} ready, {unacked} with consumers"
+    yield "broker queues", f"{amqp.get('queues', 0)}{beside}: {figures}"
     yield "broker memory", size(amqp.get("memory_bytes", 0))
 
 

@@ -17,6 +17,7 @@ from semq.web.pages.visit import Visit, page
 CAUSES_MAX, OFFLINE_MAX = 8, 8  # causes of stuck messages, and offline partners, on the page
 # Causes of failed documents, which have their own figure
 FAILED_CAUSES = ("PARKED", "REFUSED", "CANNOT_OPEN", "SUBMISSION_REFUSED")
+UNREAD = "/messages?side=inbound&state=NEW&order=oldest"
 # Kind of node | counters of its engine
 TRAFFIC = {
     "local": ("accepted", "delivered", "received", "rejected"),
@@ -33,7 +34,7 @@ async def overview(visit: Visit) -> Response:
     checks = worded_checks(visit, health["checks"])
     stuck = [row for row in causes["rows"] if row["cause"] not in FAILED_CAUSES][:CAUSES_MAX]
     offline_in_stuck = {row["partner"] for row in stuck if row["cause"] == "TARGET_OFFLINE"}
-    offline = list(islice(offline_partners(status, census, offline_in_stuck), OFFLINE_MAX))
+    offline = list(islice(offline_partners(census, offline_in_stuck), OFFLINE_MAX))
     failing_jobs = [job for job in jobs if job["error"] or job["paused_at"]]
     run = await asyncio.to_thread(runs.newest, visit.web.settings, visit.web.clock.wall().date())
     if run is not None and run["outcome"] == "met":
@@ -66,18 +67,14 @@ def worded_checks(visit: Visit, checks: Sequence[Mapping[str, Any]]) -> list[dic
     return sorted(worded, key=lambda check: order.get(check["verdict"], 0))
 
 
-def offline_partners(
-    status: Mapping[str, Any], census: Mapping[str, Any], shown: Container[str]
-) -> Iterator[dict[str, Any]]:
+def offline_partners(census: Mapping[str, Any], shown: Container[str]) -> Iterator[dict[str, Any]]:
     """Yield the partners, except ``shown``, that are offline while messages wait for them, the most messages first."""
     waiting: dict[str, int] = {}
     for pair in census["pairs"]:
-        waiting[pair["target"]] = waiting.get(pair["target"], 0) + pair["rows"]
-    partners = status.get("partners") or {}
+        if pair["online"] is False and pair["target"] not in shown:
+            waiting[pair["target"]] = waiting.get(pair["target"], 0) + pair["rows"]
     for node, count in sorted(waiting.items(), key=itemgetter(1), reverse=True):
-        partner = partners.get(node)
-        if count and partner is not None and partner["online"] is False and node not in shown:
-            yield {"node": node, "waiting": count}
+        yield {"node": node, "waiting": count}
 
 
 def _figures(
@@ -95,6 +92,9 @@ def _figures(
     waiting = sum(pair["rows"] for pair in census["pairs"]) + census["submitted"].get("in_pieces", 0)
     is_local = status["kind"] == "local"
     yield _("waiting or under way"), waiting if is_counted else "…", "/partners", _("now")
+    if is_local:
+        unread = sum(inbox["rows"] for inbox in census["inboxes"])
+        yield _("in the inbox"), unread if is_counted else "…", UNREAD, _("now")
     yield _("stuck"), census["stuck"] if is_counted else "…", "/stuck", _("now")
     if is_local:
         yield _("failed"), census["failed"] if is_counted else "…", "/failed", _("now")

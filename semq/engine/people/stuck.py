@@ -163,6 +163,11 @@ class Surroundings:
     def reaches(self, node: str) -> bool:
         return self.link_up or node in self.direct_nodes
 
+    def presence(self, node: str) -> bool | None:
+        """Return whether a node is online; None: not known, because this node has no link to the hub."""
+        is_told = self.link_up or not self.has_hub
+        return node in self.direct_nodes or (node in self.online_nodes if is_told else None)
+
 
 IN_PIECES = "IN_PIECES"  # state of a document whose pieces are on their way
 SILENT_AFTER = 3  # inquiries without an answer after which a partner counts as silent

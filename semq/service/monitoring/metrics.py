@@ -5,7 +5,7 @@ institution. ``render`` takes so long that it is called in a thread.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import accumulate
@@ -39,6 +39,9 @@ class Figures:
     queues: Mapping[str, Any] = field(default_factory=dict)  #: answer of ``queue.census``
     causes: Mapping[str, Any] = field(default_factory=dict)  #: answer of ``stuck.causes``
     latency: Mapping[Stage, Histogram] = field(default_factory=dict)
+
+
+Groups = Callable[[Figures], Sequence[Mapping[str, Any]] | None]
 
 
 class Metric(NamedTuple):
@@ -208,6 +211,12 @@ def _datagram_paths(figures: Figures) -> list[Sample]:
     return [({"state": state}, float(states[state])) for state in ("open", "closed")]
 
 
+def _events(figures: Figures) -> list[Sample]:
+    # Counters begin with a sample of 0: Prometheus cannot see the first event of a counter that begins with 1.
+    counters = figures.status.get("counters")
+    return [({"event": name}, counters.get(name, 0)) for name in COUNTERS] if counters is not None else []
+
+
 def _rows(figures: Figures) -> list[Sample]:
     return [
         ({"queue": queue, "state": state}, rows)
@@ -231,8 +240,47 @@ def _census_at(figures: Figures) -> list[Sample]:
 def _oldest(figures: Figures) -> list[Sample]:
     if not figures.queues.get("as_of"):
         return []
-    oldest = min((pair["oldest_at"] for pair in figures.queues["pairs"]), default=figures.now_ms)
-    return [({}, max(0.0, (figures.now_ms - oldest) / 1000))]
+    oldest = figures.queues["oldest"]
+    return [({}, _age_s(figures, oldest["at"] if oldest else figures.now_ms))]
+
+
+def _age_s(figures: Figures, since_ms: int) -> float:
+    return max(0.0, (figures.now_ms - since_ms) / 1000)
+
+
+def _inboxes(figures: Figures) -> Sequence[Mapping[str, Any]] | None:
+    """Return the inboxes with unread documents; None at a hub and before the first census."""
+    is_counted = figures.queues.get("as_of") and figures.status.get("kind") == "local"
+    return figures.queues["inboxes"] if is_counted else None
+
+
+def _offline_pairs(figures: Figures) -> Sequence[Mapping[str, Any]] | None:
+    """Return the pairs whose target is offline; None before the first census."""
+    if not figures.queues.get("as_of"):
+        return None
+    return [pair for pair in figures.queues["pairs"] if pair["online"] is False]
+
+
+def _rows_in(groups: Groups) -> Callable[[Figures], list[Sample]]:
+    """Return a function that makes a sample from the number of documents in all groups."""
+
+    def samples(figures: Figures) -> list[Sample]:
+        found = groups(figures)
+        return [] if found is None else [({}, sum(group["rows"] for group in found))]
+
+    return samples
+
+
+def _oldest_in(groups: Groups) -> Callable[[Figures], list[Sample]]:
+    """Return a function that makes a sample from the age of the oldest document in all groups."""
+
+    def samples(figures: Figures) -> list[Sample]:
+        found = groups(figures)
+        if found is None:
+            return []
+        return [({}, _age_s(figures, min((group["oldest_at"] for group in found), default=figures.now_ms)))]
+
+    return samples
 
 
 def _causes(figures: Figures) -> list[Sample]:
@@ -266,10 +314,19 @@ METRICS = (
            "document was parked; dropped: an event was given up), since the program began.", _section_events),
     Metric("semq_certificate_days_left", "gauge", "Days until the node's own certificate ends.", _own_days),
     Metric("semq_events_total", "counter", f"Events counted by the engine since it began ({EVENTS}).",
-           _numbers("counters", "event")),
+           _events),
     Metric("semq_queue_rows", "gauge", "Rows of the queues at the last census, by state.", _rows),
     Metric("semq_piece_rows", "gauge", "Pieces of documents at the last census, by queue.", _pieces),
-    Metric("semq_queue_oldest_seconds", "gauge", "Age of the oldest document that has not ended.", _oldest),
+    Metric("semq_queue_oldest_seconds", "gauge", "Age of the oldest document that has not ended, also in an inbox.",
+           _oldest),
+    Metric("semq_inbox_rows", "gauge", "Documents in the inboxes that no application has acknowledged.",
+           _rows_in(_inboxes)),
+    Metric("semq_inbox_oldest_seconds", "gauge", "Age of the oldest of them; 0 if there is none.",
+           _oldest_in(_inboxes)),
+    Metric("semq_offline_rows", "gauge", "Documents that wait for institutions that are offline.",
+           _rows_in(_offline_pairs)),
+    Metric("semq_offline_oldest_seconds", "gauge", "Age of the oldest of them; 0 if there is none.",
+           _oldest_in(_offline_pairs)),
     Metric("semq_failed_rows", "gauge", "Documents that failed and wait for an operator.", _census_number("failed")),
     Metric("semq_stuck_rows", "gauge", "Documents that have not ended in time, by cause.", _causes),
     Metric("semq_census_time_seconds", "gauge", "Time of the last count of the rows of the queues.", _census_at),

@@ -6,7 +6,7 @@ argument ``after`` for the following page. A request makes one pass over all nam
 """
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Annotated, Any, Protocol
 
@@ -15,12 +15,13 @@ from msgspec import Meta
 from semq.access_rights import AccessRole
 from semq.broker.queues.queue import Queue
 from semq.broker.server import AmqpServer
+from semq.errors import Unavailable
 from semq.foreign_text import shortened
+from semq.service.access import APPLICATIONS, INBOX, is_inbox
 from semq.service.operations.arguments import Arguments, Limit, Text
-from semq.service.operations.operation import look
+from semq.service.operations.operation import BoundOperation, Caller, look
 
 CLIENT_NAME_MAX = 80  # characters
-INBOX = "semq.inbox"
 Key = tuple[str, ...]  # the sort key of a row: virtual host, main name, and more
 Row = dict[str, Any]
 Page = dict[str, Any]  # ``rows`` and ``next``
@@ -43,6 +44,7 @@ class ServingNode(Protocol):
     """The part of the node that these operations use."""
 
     server: AmqpServer
+    operations: dict[str, BoundOperation]
 
 
 class BrokerOperations:
@@ -52,8 +54,23 @@ class BrokerOperations:
         self._node = node
 
     async def queues(self, arguments: BrokerPage) -> Page:
-        """List queues with their messages and consumers."""
-        return page(queues(self._node.server), arguments)
+        """List queues with their messages and consumers; the documents in inboxes are those of the last census."""
+        return page(queues(self._node.server, await self._unacknowledged_documents()), arguments)
+
+    async def _unacknowledged_documents(self) -> dict[str, int] | None:
+        """Return the numbers of documents by inbox; None if they are not known. Also find the inboxes that have
+        documents and were not used since the start.
+        """
+        inboxes = self._node.server.vhosts[APPLICATIONS].queues
+        if INBOX not in inboxes:  # a hub
+            return None
+        try:
+            census = await self._node.operations["queue.census"]({}, Caller("broker", "broker.queues"))
+        except Unavailable:
+            return None
+        rows = {inbox["inbox"]: inbox["rows"] for inbox in census["inboxes"]}
+        used = [name for name in inboxes if is_inbox(name)] + [name for name in rows if name in inboxes]
+        return {name: rows.get(name, 0) for name in used} if census["as_of"] else None
 
     async def consumers(self, arguments: BrokerPage) -> Page:
         """List consumers, sorted by queue."""
@@ -92,8 +109,8 @@ def page(entries: Iterable[Entry], wanted: BrokerPage) -> Page:
     return {"rows": rows, "next": list(first[wanted.limit - 1][0]) if len(first) > wanted.limit else None}
 
 
-def queues(server: AmqpServer) -> Iterator[Entry]:
-    """Yield the queues. Service queues have no message count."""
+def queues(server: AmqpServer, documents: Mapping[str, int] | None = None) -> Iterator[Entry]:
+    """Yield the queues. ``documents``: numbers of unacknowledged documents by inbox; other service queues have none."""
     consumers_of: dict[Key, list[Any]] = {}
     for session, channel in _channels(server):
         for consumer in channel.consumers.values():
@@ -101,13 +118,16 @@ def queues(server: AmqpServer) -> Iterator[Entry]:
     for vhost in server.vhosts.values():
         for queue in list(vhost.queues.values()):
             key = (vhost.name, queue.name)
-            yield key, partial(_queue, key, queue, consumers_of.get(key, []))
+            count = (documents or {}).get(queue.name) if vhost.name == APPLICATIONS else None
+            yield key, partial(_queue, key, queue, consumers_of.get(key, []), count)
 
 
-def _queue(key: Key, queue: Any, consumers: list[Any]) -> Row:
+def _queue(key: Key, queue: Any, consumers: list[Any], documents: int | None) -> Row:
     row: Row = {"vhost": key[0], "name": key[1], "kind": "service", "consumers": len(consumers)}
     if not isinstance(queue, Queue):
-        return row | {"unacked": sum(consumer.unacked for consumer in consumers)}
+        unacked = sum(consumer.unacked for consumer in consumers)
+        ready = {} if documents is None else {"ready": max(documents - unacked, 0)}
+        return row | ready | {"unacked": unacked}
     return row | {
         "kind": "queue", "durable": queue.durable, "auto_delete": queue.auto_delete,
         "exclusive": queue.owner is not None, "ready": len(queue.ready), "unacked": queue.unacked,
@@ -134,7 +154,7 @@ def _consumer(key: Key, consumer: Any, session: Any) -> Row:
 
 def inbox_consumers(server: AmqpServer) -> Iterator[Entry]:
     """Yield the consumers of this institution's inboxes."""
-    return ((key, build) for key, build in consumers(server) if key[1] == INBOX or key[1].startswith(f"{INBOX}."))
+    return ((key, build) for key, build in consumers(server) if is_inbox(key[1]))
 
 
 def connections(server: AmqpServer) -> Iterator[Entry]:

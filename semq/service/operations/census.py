@@ -5,7 +5,7 @@ counting costs the database a few percent of its time.
 """
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from semq.clock import Clock
@@ -37,7 +37,9 @@ class Census:
     groups: list[dict[str, Any]]  #: groups of rows (``semq.store.views.census``); ``cause``: name of a cause, or None
     failed: dict[str, list[int]]  #: numbers of the newest failed rows, by side, in descending order
     submitted: dict[str, int]  #: counts of the submissions that are not accepted, by state
+    presence: dict[str, bool | None] = field(default_factory=dict)  #: whether the targets of open messages are online
     late_in_pieces: int = 0  #: documents in pieces that are overdue
+    submitted_since: int | None = None  #: time since which the oldest submission that should be accepted waits
 
 
 EMPTY = Census(0, [], {"outbound": [], "inbound": []}, {"refused": 0, "waiting": 0, "scheduled": 0, "in_pieces": 0})
@@ -76,7 +78,9 @@ class SharedCensus:
         if any(is_failed(group) for group in groups):
             failed = await store.execute(census.failed_numbers)
         submitted = await store.execute(submissions.counts)
-        late_in_pieces = 0
+        late_in_pieces, submitted_since = 0, None
+        if any(submitted[kind] for kind in ("waiting", "scheduled", "in_pieces")):
+            submitted_since = await store.execute(submissions.oldest_open, surroundings.now_ms)
         if submitted["in_pieces"]:
             late_in_pieces = await store.execute(submissions.late_in_pieces, overdue_before)
         for group in groups:
@@ -84,7 +88,9 @@ class SharedCensus:
             group["cause"] = cause.name if cause is not None else None
         took_s = clock.monotonic() - began
         self._kept_until = clock.monotonic() + min(max(took_s * KEPT_FACTOR, KEPT_S_MIN), KEPT_S_MAX)
-        self._last = Census(surroundings.now_ms, groups, failed, submitted, late_in_pieces)
+        targets = {group["target"] for group in groups if group["side"] == "outbound"}
+        presence = {target: surroundings.presence(target) for target in targets}
+        self._last = Census(surroundings.now_ms, groups, failed, submitted, presence, late_in_pieces, submitted_since)
         return self._last
 
 

@@ -6,12 +6,13 @@ Answers are fast for queues of any length: figures come from the census, and a p
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from msgspec import Meta
 
 from semq.access_rights import AccessRole
 from semq.engine.people.stuck import StuckCause, is_overdue, stuck_cause
+from semq.service.access import inbox_name
 from semq.service.errors import BadArguments
 from semq.service.large_documents import with_sizes
 from semq.service.operations.arguments import (
@@ -31,6 +32,7 @@ from semq.service.operations.operation import look
 from semq.store.views import submissions
 from semq.store.views.failed import errors_of, is_failed
 from semq.store.views.pages import Search, rows_of, search_page
+from semq.umx_t.status import AppStatus
 
 SUBMISSIONS_MAX = 500  # submissions compared for a page
 PAGES_MAX = 5  # calls of ``search_page`` for one page of ``stuck.page``
@@ -48,6 +50,7 @@ NARROWED: dict[StuckCause, dict[str, Any]] = {
     StuckCause.PARKED: {"state": "PARKED"},
 }
 CONSOLE = "the console and the HTTP API"
+AnyKey = TypeVar("AnyKey")
 RowNumber: TypeAlias = Annotated[int, Meta(ge=0, le=INT64_MAX)]
 
 
@@ -111,11 +114,15 @@ class OverviewOperations:
         self._census = SharedCensus(node)
 
     async def figures(self, arguments: Arguments) -> dict[str, Any]:
-        """Count messages by state and by pair of institutions; also pieces, submissions, failed and stuck messages."""
+        """Count messages by state, open ones by pair and by inbox; also pieces, submissions, failed and stuck messages.
+
+        ``oldest`` is the oldest document that has not ended: the time since which it waits, and where.
+        """
         census = await self._census.newest()
         sent: dict[str, int] = defaultdict(int)
         received: dict[str, int] = defaultdict(int)
         pairs: dict[tuple[str, str], dict[str, int]] = {}
+        inboxes: dict[str, dict[str, int]] = {}
         pieces = {side: {"rows": 0, "bytes": 0} for side in ("outbound", "inbound")}
         for group in census.groups:
             if group["piece"]:
@@ -124,15 +131,12 @@ class OverviewOperations:
                 continue
             if group["side"] == "inbound":
                 received[group["app_status"]] += group["rows"]
+                if group["app_status"] == AppStatus.NEW.name:
+                    _add(inboxes, group["user"], group)
                 continue
             sent[group["outcome"] or group["ss_status"]] += group["rows"]
             if group["outcome"] is None:
-                empty = {"rows": 0, "bytes": 0, "late": 0, "oldest_at": group["oldest_at"]}
-                pair = pairs.setdefault((group["source"], group["target"]), empty)
-                pair["rows"] += group["rows"]
-                pair["bytes"] += group["bytes"]
-                pair["late"] += group["rows"] if group["late"] else 0
-                pair["oldest_at"] = min(pair["oldest_at"], group["oldest_at"])
+                _add(pairs, (group["source"], group["target"]), group)
         stuck = sum(group["rows"] for group in census.groups if group["cause"])
         return {
             "as_of": census.as_of,
@@ -142,7 +146,12 @@ class OverviewOperations:
             "pieces": pieces,
             "failed": _count_failed(census),
             "stuck": stuck + census.late_in_pieces,
-            "pairs": [{"source": source, "target": target, **pair} for (source, target), pair in sorted(pairs.items())],
+            "pairs": [
+                {"source": source, "target": target, "online": census.presence[target], **pair}
+                for (source, target), pair in sorted(pairs.items())
+            ],
+            "inboxes": [{"inbox": inbox_name(user), **inbox} for user, inbox in sorted(inboxes.items())],
+            "oldest": _oldest(pairs, inboxes, census.submitted_since),
         }
 
     async def causes(self, arguments: Arguments) -> dict[str, Any]:
@@ -295,6 +304,26 @@ OVERVIEW = (
 def described_cause(cause: StuckCause, row: Mapping[str, Any]) -> dict[str, str]:
     """Return a cause and the next step for a row."""
     return {"cause": cause.name, "meaning": cause.meaning, "next_step": cause.next_step(row)}
+
+
+def _add(sums: dict[AnyKey, dict[str, int]], key: AnyKey, group: Mapping[str, Any]) -> None:
+    sum_ = sums.setdefault(key, {"rows": 0, "bytes": 0, "late": 0, "oldest_at": group["oldest_at"]})
+    sum_["rows"] += group["rows"]
+    sum_["bytes"] += group["bytes"]
+    sum_["late"] += group["rows"] if group["late"] else 0
+    sum_["oldest_at"] = min(sum_["oldest_at"], group["oldest_at"])
+
+
+def _oldest(
+    pairs: Mapping[tuple[str, str], Mapping[str, int]],
+    inboxes: Mapping[str, Mapping[str, int]],
+    submitted_since: int | None,
+) -> dict[str, Any] | None:
+    """Return the oldest document that has not ended: the time since which it waits, and where."""
+    waits = [(pair["oldest_at"], f"for {target}") for (_, target), pair in pairs.items()]
+    waits += [(inbox["oldest_at"], f"in {inbox_name(user)}") for user, inbox in inboxes.items()]
+    waits += [(submitted_since, "submitted and not accepted")] if submitted_since is not None else []
+    return dict(zip(("at", "where"), min(waits), strict=True)) if waits else None
 
 
 def _count_failed(census: Census) -> int:

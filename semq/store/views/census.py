@@ -28,8 +28,8 @@ def groups(connection: Connection, late_before_ms: int, sent: Marks, received: M
     that are NEW or whose acknowledgement is not noted.
 
     A group has columns of a row, and ``rows``, ``bytes``, ``oldest_at``, ``late``, ``mark``, ``id`` (the number of its
-    first row) and ``piece``. ``sent`` and ``received`` are the marked rows of the two queues, which form groups of
-    their own.
+    first row) and ``piece``; one of NEW rows also ``user``, whose inbox has them. ``sent`` and ``received`` are the
+    marked rows of the two queues, which form groups of their own.
     """
     late_before = func.to_timestamp(late_before_ms / 1000)
     sent_groups = _divided(connection, _sent(late_before), OUT.object_id, sent, _outbound)
@@ -81,7 +81,8 @@ def _received(late_before: ColumnElement[Any]) -> Select[Any]:
     source = func.split_part(IN.store, ".", 1) + "." + func.split_part(IN.store, ".", 2)
     is_open = or_(IN.app_status == AppStatus.NEW, OWES_HUB, OWES_SENDER)
     keys = [
-        source.label("source"), IN.app_status, OWES_HUB.label("owes_hub"), OWES_SENDER.label("owes_sender"),
+        source.label("source"), case((IN.app_status == AppStatus.NEW, IN.target_user), else_="").label("user"),
+        IN.app_status, OWES_HUB.label("owes_hub"), OWES_SENDER.label("owes_sender"),
         IN.reason_code, and_(is_open, IN.received_at < late_before).label("late"), IN_PIECE.label("piece"),
     ]  # fmt: skip
     return _counted(keys, IN.size, IN.received_at, IN.bref)
@@ -113,6 +114,7 @@ def _inbound(row: Any) -> dict[str, Any]:
         "side": "inbound",
         "source": row.source,
         "target": "",
+        "user": row.user,
         "app_status": _name("app_status", row.app_status),
         "lk1": "" if row.owes_hub else None,
         "p_ack_status": AckStatus.AS_INIT.name if row.owes_hub else AckStatus.AS_ACK.name,

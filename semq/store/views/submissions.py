@@ -172,6 +172,17 @@ def late_in_pieces(connection: Connection, before_ms: int, at_most: int = 10_000
     return int(connection.execute(select(func.count()).select_from(some)).scalar_one())
 
 
+def oldest_open(connection: Connection, now_ms: int) -> int | None:
+    """Return the time since which the oldest submission that should have been accepted waits; None if there is none.
+
+    A scheduled document waits since its time. A document in pieces waits since it was submitted.
+    """
+    since = case((and_(IS_SCHEDULED, ~IS_IN_PIECES), C.not_before), else_=C.submitted_at)
+    oldest = select(func.min(since)).where(~IS_REFUSED, since <= func.to_timestamp(now_ms / 1000))
+    moment = connection.execute(oldest).scalar()
+    return None if moment is None else round(moment.timestamp() * 1000)
+
+
 def body(connection: Connection, number: int) -> bytes | None:
     """Return the submitted payload; None if there is no such submission."""
     payload = connection.execute(select(C.payload).where(C.number == number)).scalar()

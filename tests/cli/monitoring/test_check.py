@@ -2,9 +2,11 @@
 
 import json
 import re
+import subprocess
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from semq.app.errors import NodeUnreachable
 from semq.cli import session
@@ -12,12 +14,14 @@ from semq.cli.monitoring.check import SUBJECTS
 from tests.app.network import ABSENT, Network
 from tests.cli.command import semq
 from tests.cli.test_output_of_commands import BAD, UNSAFE
+from tests.deploy import promtool
 
 PAIR = {"source": "1.10008", "target": "1.56001", "rows": 7, "bytes": 70, "late": 1, "oldest_at": 0}
 ANSWERS: dict[str, Any] = {
     "node.health": {"verdict": "warning", "checks": [{"check": "link", "verdict": "warning", "detail": "a|b"}]},
     "stuck.causes": {"as_of": 1, "rows": [{"cause": "AWAY", "rows": 7, "partner": "1.56001"}]},
-    "queue.census": {"as_of": 7_200_000, "failed": 0, "pairs": [PAIR], "sent": {}, "received": {}, "submitted": {}},
+    "queue.census": {"as_of": 7_200_000, "failed": 0, "pairs": [PAIR], "sent": {}, "received": {}, "submitted": {},
+                     "oldest": {"at": 0, "where": "for 1.56001"}},
     "node.status": {"certificate": {"days_left": 5.5, "state": "ending"},
                     "partners": {"1.56001": {"online": False}, "1.88001": {"online": None}}},
     "job.list": [{"name": "disk", "error": "full", "paused_at": None, "last_at": "2031"},
@@ -71,6 +75,8 @@ def scripted_node(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureReques
         ("job alerts", 1, "WARNING job: paused"),
         ("job none", 3, "UNKNOWN job: "),
         ("nonsense", 3, "UNKNOWN check: "),
+        ("partner 56001 nonsense", 3, "UNKNOWN check: "),
+        ("stuck failed --warning 1", 3, "UNKNOWN stuck: SEMQ-1001 Limits are for one subject"),
         ("stuck --warning many", 3, "UNKNOWN stuck: "),
     ],
 )
@@ -78,7 +84,7 @@ def test_the_exit_status_is_that_of_the_result(words: str, status: int, text: st
     result = semq("check", *words.split(), "--node", "simulated")
     assert (result.status, result.err) == (status, "")
     assert result.out.startswith(text)
-    assert result.out.count("\n") == 1
+    assert result.out.count("\n") == (2 if "failed --" in words else 1)
 
 
 def test_a_node_that_cannot_be_reached_is_critical_in_every_form() -> None:
@@ -98,6 +104,51 @@ def test_each_form_has_its_syntax() -> None:
     prometheus = semq("check", "stuck", "--node", "simulated", "--format", "prometheus").out
     assert re.search(r'^semq_check_status\{subject="stuck"\} 1$', prometheus, re.MULTILINE)
     assert re.search(r'^semq_check_value\{subject="stuck"\} 7$', prometheus, re.MULTILINE)
+
+
+def test_of_several_subjects_each_is_printed_and_the_worst_is_the_exit_status() -> None:
+    at = ("--node", "simulated")
+    result = semq("check", "failed", "stuck", "job", "disk", *at)
+    assert result.out.splitlines() == [
+        "OK failed: 0 documents failed and wait for an operator", "WARNING stuck: 7 AWAY", "CRITICAL job: failed: full",
+    ]  # fmt: skip
+    assert result.status == 2
+    unknown = semq("check", "stuck", "job", "none", *at)
+    assert (unknown.status, len(unknown.out.splitlines())) == (3, 2)
+    nagios = semq("check", "failed", "job", "disk", *at, "--format", "nagios").out
+    assert nagios.startswith("SEMQ CRITICAL - failed: 0 documents failed")
+    assert nagios.endswith(" | failed=0;1;100 job_disk=2;1;2\n")
+    assert [row["status"] for row in json.loads(semq("check", "failed", "stuck", *at, "--json").out)] == [0, 1]
+    away = semq("check", "stuck", "partner", "56001", "--node", "away")
+    assert (away.status, [line.split(":")[0] for line in away.out.splitlines()]) == (
+        2, ["CRITICAL stuck", "CRITICAL partner"],
+    )  # fmt: skip
+
+
+def test_one_file_may_have_the_samples_of_several_checks() -> None:
+    def prometheus(*subjects: str) -> str:
+        return semq("check", *subjects, "--node", "simulated", "--format", "prometheus").out
+
+    appended = "".join(prometheus(*words.split()) for words in ("node", "stuck", "partner 56001", "partner 88001"))
+    at_once = prometheus("node", "stuck", "partner", "56001", "partner", "88001")
+    for text in (appended, at_once):
+        families: dict[str, Any] = {family.name: family for family in text_string_to_metric_families(text)}
+        samples = [sample for family in families.values() for sample in family.samples]
+        assert set(families) == {"semq_check_status", "semq_check_value"}
+        assert ("partner", "88001", 3) in {
+            (sample.labels["subject"], sample.labels.get("name"), sample.value) for sample in samples
+        }
+    assert "# " not in appended
+    check_metrics(at_once)
+
+
+def check_metrics(text: str) -> None:
+    """Let promtool read and judge a text, as node_exporter does."""
+    if promtool.PROGRAM:
+        done = subprocess.run(
+            [promtool.PROGRAM, "check", "metrics"], input=text.encode(), capture_output=True, check=False
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 def test_a_running_node_answers_every_subject(network: Network) -> None:

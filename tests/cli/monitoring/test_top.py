@@ -18,6 +18,7 @@ HOSTILE: dict[str, Any] = {
     "queue.census": {
         "as_of": 1, "sent": {BAD: 1}, "received": {}, "submitted": {}, "failed": 1,
         "pairs": [{"source": BAD, "target": BAD, "rows": 1, "bytes": 1, "late": 1, "oldest_at": 1}],
+        "inboxes": [{"inbox": BAD, "rows": 1, "bytes": 1, "late": 1, "oldest_at": 1}],
     },
     "stuck.causes": {"rows": [{"cause": BAD, "rows": 1, "partner": BAD}]},
 }  # fmt: skip

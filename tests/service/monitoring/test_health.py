@@ -11,7 +11,7 @@ from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 
 STATUS: dict[str, Any] = {
-    "node": "1.10008", "store_open": True, "counters": {"accepted": 3}, "amqp": {"connections": 1},
+    "node": "1.10008", "kind": "local", "store_open": True, "counters": {"accepted": 3}, "amqp": {"connections": 1},
     "store": {"units": 2, "load_s": 0.5}, "waiting_work": 0,
     "hub": {"link": "up", "last_error": ""}, "partners": {"1.56001": {"online": False}},
     "certificate": {"state": "ok", "days_left": 61.5, "renew_at": "2031-01-01"},
