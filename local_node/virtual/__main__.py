@@ -11,7 +11,7 @@ from local_node.virtual.server import VirtualServer, read_server
 from semq.clock import SystemClock
 from semq.errors import SemqError
 from semq.service.log import set_up
-from semq.service.process import CLIENT_VARIABLE, EXIT_OK, exit_status, run
+from semq.service.process import CLIENT_VARIABLE, EXIT_OK, exit_status, log_service_links, run
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -25,6 +25,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         settings = read_server(arguments.config)
         set_up(settings.log, settings.server.id)
+        log_service_links(os.environ)
         uvloop.run(run(VirtualServer(settings, arguments.config, env, SystemClock())))
     except (SemqError, KeyboardInterrupt, OSError) as error:
         return exit_status(error, "semq")

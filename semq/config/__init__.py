@@ -8,6 +8,7 @@
 | file                            | ``load``: reads file and environment, and reports all faults                  |
 | institutions                    | files with several institutions (virtual servers)                             |
 | reach                           | the URL of a node, derived from its configuration                             |
+| service_links                   | variables of Kubernetes that look like settings                               |
 | names, nearest                  | the names of all keys, and suggestions for misspelt ones                      |
 | descriptions                    | the descriptions of keys                                                      |
 | defaults                        | names and values that are needed without settings                             |

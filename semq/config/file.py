@@ -26,6 +26,7 @@ from semq.config.institutions import environment_of, institution_tables, is_virt
 from semq.config.names import all_keys, is_known, keys_of
 from semq.config.nearest import nearest
 from semq.config.sections import FolderSection, Section
+from semq.config.service_links import service_links
 from semq.config.settings import Settings, cross_faults
 
 SectionT = TypeVar("SectionT", bound=Section)
@@ -79,7 +80,8 @@ def load(path: Path | None, env: Mapping[str, str], institution: str | None = No
     else:
         faults = [ConfigFault(_where(key, origin, known), key, text) for key, text in cross_faults(settings)]
     not_settings = NOT_SETTINGS | _secret_variables(settings, tables)
-    unknown = sorted(name for name in variables.keys() - known.keys() if name.upper() not in not_settings)
+    others = variables.keys() - known.keys() - set(service_links(variables))
+    unknown = sorted(name for name in others if name.upper() not in not_settings)
     faults += [_unknown_variable(name) for name in unknown]
     if faults or settings is None:
         raise ConfigInvalid(faults)

@@ -6,7 +6,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +15,8 @@ import uvloop
 
 from semq.clock import Clock, SystemClock
 from semq.config import load
+from semq.config.defaults import PREFIX
+from semq.config.service_links import service_links
 from semq.config.settings import Settings
 from semq.errors import Misconfigured, SemqError, unusable_path_of
 from semq.foreign_text import shown
@@ -74,10 +76,17 @@ def main(kind: str, make: Callable[[Settings, Clock], Runnable], argv: list[str]
         if settings.node.kind != kind:
             raise WrongKind(f"{arguments.config} describes a {settings.node.kind} node, not a {kind} node.")
         set_up(settings.log, f"{settings.node.umx_type}.{settings.node.id}")
+        log_service_links(os.environ)
         uvloop.run(run(make(settings, SystemClock())))
     except (SemqError, KeyboardInterrupt, OSError) as error:
         return exit_status(error, "semq")
     return EXIT_OK
+
+
+def log_service_links(variables: Mapping[str, str]) -> None:
+    """Log the variables that look like settings and are ignored, because Kubernetes has set them."""
+    if ignored := service_links({name: value for name, value in variables.items() if name.startswith(PREFIX)}):
+        log.info("service_links_ignored", variables=ignored)
 
 
 def exit_status(error: SemqError | KeyboardInterrupt | OSError, program: str) -> int:
