@@ -13,6 +13,7 @@ import yaml
 from semq.config import load
 from semq.config.names import is_known
 from semq.web.own_routes import ROUTES
+from tests.deploy.rollouts import Rollout, may_evict
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "kubernetes"
@@ -40,6 +41,11 @@ def pod(name: str) -> dict[str, Any]:
     return template
 
 
+def labels_of(name: str) -> dict[str, str]:
+    labels: dict[str, str] = pod(name)["metadata"]["labels"]
+    return labels
+
+
 def container(name: str) -> dict[str, Any]:
     (only_container,) = pod(name)["spec"]["containers"]
     return dict(only_container)
@@ -59,7 +65,6 @@ def test_command_and_variables_of_a_container_exist(name: str) -> None:
     assert option == "--config"
     settings = [key for key, _ in variables(name) if key.startswith("SEMQ_")]
     assert all(is_known(key.removeprefix("SEMQ_").lower().split("__")) for key in settings)
-    assert PASSWORD_VARIABLE in (FOLDER / "passwords.env.example").read_text()
 
 
 @pytest.mark.parametrize("name", DEPLOYMENTS)
@@ -87,9 +92,8 @@ def test_the_configuration_is_accepted_with_the_variables(name: str) -> None:
 
 @pytest.mark.parametrize("name", DEPLOYMENTS)
 def test_labels_ports_and_volumes_of_the_manifests_agree(name: str) -> None:
-    labels, spec = pod(name)["metadata"]["labels"], pod(name)["spec"]
+    labels, spec = labels_of(name), pod(name)["spec"]
     assert of_kind("Deployment")[name]["spec"]["selector"]["matchLabels"] == labels
-    assert of_kind("PodDisruptionBudget")[name]["spec"]["selector"]["matchLabels"] == labels
     for service in of_kind("Service").values():
         assert service["spec"]["selector"].items() <= labels.items()
         assert {port["targetPort"] for port in service["spec"]["ports"]} <= {"amqps", "http"}
@@ -110,14 +114,66 @@ def test_a_probe_asks_for_a_path_that_the_web_process_has(name: str) -> None:
     assert probe["path"] in {getattr(route, "path", "") for route in ROUTES}
 
 
+@pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_an_update_of_an_instance_completes_and_the_next_owner_is_started_before_the_old_one_ends(name: str) -> None:
+    rollout = Rollout.of(of_kind("Deployment")[name])
+    assert rollout.run(), rollout.pods
+    assert not rollout.is_interrupted
+
+
+@pytest.mark.parametrize(
+    ("replicas", "surge", "unavailable"),
+    [(2, 0, 1), (2, 1, 1), (2, 0, 2), (1, 1, 0)],  # a permanent standby; a new pod that must be ready first
+)
+def test_the_calculation_finds_updates_that_do_not_complete(replicas: int, surge: int, unavailable: int) -> None:
+    assert not Rollout(replicas, surge, unavailable, ["old"] * replicas).run()
+
+
+def test_hosts_can_be_drained_one_after_another_and_an_instance_is_always_left() -> None:
+    (budget,) = of_kind("PodDisruptionBudget").values()
+    matched = [
+        name for name in DEPLOYMENTS if budget["spec"]["selector"]["matchLabels"].items() <= labels_of(name).items()
+    ]
+    assert matched == DEPLOYMENTS
+    replicas = [of_kind("Deployment")[name]["spec"]["replicas"] for name in matched]
+    assert replicas == [1, 1]
+    assert may_evict(budget, [True, True], ready=True)
+    assert not may_evict(budget, [False, True], ready=True)
+    assert may_evict(budget, [False, True], ready=False)
+    assert may_evict(budget, [False, False], ready=False)
+    standby = {"spec": {"maxUnavailable": 1}}  # a budget for the pods of one store, with a permanent standby
+    assert not may_evict(standby, [True, False], ready=True)
+
+
+@pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_a_pod_of_an_absent_host_is_replaced_within_a_minute(name: str) -> None:
+    tolerations = {toleration["key"]: toleration for toleration in pod(name)["spec"]["tolerations"]}
+    assert set(tolerations) == {"node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready"}
+    assert all(toleration["tolerationSeconds"] <= 60 for toleration in tolerations.values())
+    assert all(toleration["effect"] == "NoExecute" for toleration in tolerations.values())
+
+
+@pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_variables_of_other_services_do_not_reach_a_container(name: str) -> None:
+    assert pod(name)["spec"]["enableServiceLinks"] is False
+
+
+def test_the_secret_that_containers_need_is_described_where_it_is_used() -> None:
+    text = (FOLDER / "kustomization.yaml").read_text()
+    [(secret, key)] = re.findall(r"create secret generic (\S+) --from-literal=(\w+)=", text)
+    assert key == PASSWORD_VARIABLE
+    for name in DEPLOYMENTS:
+        assert [source["secretRef"]["name"] for source in container(name)["envFrom"]] == [secret]
+
+
 @pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installed")
-def test_kubectl_renders_the_manifests(tmp_path: Path) -> None:
+def test_kubectl_renders_the_manifests_of_a_fresh_clone(tmp_path: Path) -> None:
     folder = tmp_path / "kubernetes"
-    shutil.copytree(FOLDER, folder)
-    (folder / "passwords.env").write_text(f"{PASSWORD_VARIABLE}=x\n")
-    done = subprocess.run([str(KUBECTL), "kustomize", str(folder)], capture_output=True, text=True, check=True)
+    shutil.copytree(FOLDER, folder, ignore=shutil.ignore_patterns("*.env"))
+    done = subprocess.run([str(KUBECTL), "kustomize", str(folder)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     rendered = list(yaml.safe_load_all(done.stdout))
-    assert len(rendered) == len(resources()) + 2  # the configuration and the password
+    assert len(rendered) == len(resources()) + 1  # the configuration
     assert all(resource["metadata"].get("namespace", "semq") == "semq" for resource in rendered)
     (config,) = (resource["metadata"]["name"] for resource in rendered if resource["kind"] == "ConfigMap")
     for resource in rendered:
