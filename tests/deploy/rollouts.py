@@ -66,7 +66,7 @@ class Rollout:
 def may_evict(budget: Mapping[str, Any], pods: Sequence[bool], *, ready: bool) -> bool:
     """Return whether a pod may be evicted. ``pods``: whether each expected pod of the budget is ready now."""
     spec = budget["spec"]
-    desired = len(pods) - spec["maxUnavailable"]
+    desired = len(pods) - int(spec["maxUnavailable"])
     healthy = sum(pods)
     if ready:
         return healthy - desired > 0
