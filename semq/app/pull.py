@@ -1,10 +1,12 @@
 """Documents taken on demand; the caller settles each one later."""
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 
 from semq.amqp.errors import AmqpError, ChannelException
 from semq.amqp.events import Delivered
+from semq.amqp.methods import TxCommit, TxCommitOk, TxSelect, TxSelectOk
 from semq.app.errors import BodyNotKept, NodeUnreachable, RefusedByNode
 from semq.app.link import NodeConnection
 from semq.app.unkept import hold, is_unkept
@@ -16,17 +18,21 @@ BYTES_MAX = 16 << 20  # total size of the documents of one pull; the last docume
 
 
 class PulledDocuments:
-    """Documents of one channel. It is closed when all of them are settled and an unkept one has been given back."""
+    """Documents of one channel, which is transactional: ``note_settled`` makes settlements take effect.
+
+    The channel is closed when all documents are settled and an unkept one has been given back.
+    """
 
     def __init__(self, channel: ClientChannel, documents: list[Document]) -> None:
         self._channel = channel
         self.documents = documents
         self._unsettled = len(documents)
+        self._giving_back: asyncio.Future[None] | None = None
 
     async def note_settled(self) -> None:
-        """Note that one more document is settled; return when the node has read this. Raises NodeUnreachable."""
+        """Note that one more document is settled; return after the commit of this. Raises NodeUnreachable."""
         try:
-            await self._channel.qos(1)  # the reply shows that the node has read everything sent before
+            await self._channel.call(TxCommit(), TxCommitOk)
         except (LinkLost, AmqpError) as error:
             raise NodeUnreachable("The connection was lost while a document was settled.") from error
         finally:
@@ -40,7 +46,11 @@ class PulledDocuments:
 
     def _give_back(self, tag: int) -> None:
         self._channel.nack(tag)
-        self._end_one()
+        self._giving_back = asyncio.ensure_future(self._note_given_back())
+
+    async def _note_given_back(self) -> None:
+        with suppress(NodeUnreachable):
+            await self.note_settled()
 
     def _end_one(self) -> None:
         self._unsettled -= 1
@@ -62,6 +72,8 @@ async def pull(link: NodeConnection, queue: str, at_most: int, wait_s: float, pa
             pulled = PulledDocuments(channel, [read_document(channel, delivered) for delivered in arrived])
             if unkept is None and not arrived:
                 channel.close()
+            else:
+                await channel.call(TxSelect(), TxSelectOk)
         except BaseException:
             if channel.is_open:
                 channel.close()  # documents that have arrived return to the queue

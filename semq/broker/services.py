@@ -246,6 +246,10 @@ class ServiceQueue:
         """Note settled deliveries, in order. ``consumer`` is None for messages of basic.get."""
         raise NotImplementedError
 
+    def when_settled(self, done: Callable[[AmqpError | None], None]) -> None:
+        """Call ``done`` when the settlements noted so far have taken effect, with an error if they have not."""
+        done(None)
+
     def get(self, getter: ServiceGetter) -> None:
         """Answer basic.get, now or later."""
         getter.answer(None, 0)

@@ -95,6 +95,8 @@ class HttpSection(Section):
     """documents that one user or token may have requested by polls in progress, or received and not yet acknowledged"""
     streams: Annotated[int, Field(ge=1, le=1000)] = 16
     """largest number of open event streams and long polls of one user or token"""
+    event_queues: Annotated[int, Field(ge=1, le=500)] = 16
+    """queues of events (GET /api/v1/events?queue=NAME) that the node keeps for one user or token"""
     oidc: OidcSection | None = None
     """sign-in through an OpenID Connect provider; needs `pip install semq[oidc]`"""
     audit_days: Annotated[int, Field(ge=1, le=36_500)] = 400

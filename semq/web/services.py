@@ -1,5 +1,6 @@
 """The services of the web process in one object: node, database, sessions, audit, limits, templates."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,7 @@ class Web:
         self.memory = ByteBudget(self.http.memory_bytes)
         self.disk = ByteBudget(self.http.spool_bytes, SpoolFull)
         self.sent_events = SentEvents()
+        self.making_queues = asyncio.Lock()  #: of events: they are counted before one more is made
         self.leases = Leases(self.http.leases)
         self.polls = Polls()
         self.rates = Rates(self.http.requests_per_s, self.http.burst, clock)

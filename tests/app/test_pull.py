@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from semq.app.pull import PulledDocuments
 from semq.transport.client_channel import ClientChannel
 from tests.app.full_disk import LARGE, full_disk, spooling
 from tests.app.network import Network
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 
 async def send(sender: Client, user: str, *bodies: bytes) -> None:
@@ -34,19 +35,20 @@ async def test_a_document_may_be_settled_while_another_of_the_pull_is_being_sett
     pulled = await pull(sender, receiver, "parallel", b"1", b"2")
     first, second = pulled.documents
     settlements: list[asyncio.Task[None]] = []
-    real = ClientChannel.qos
+    real = ClientChannel.call
 
     async def settle(document: Document) -> None:
         await document.ack()
         await pulled.note_settled()
 
-    async def qos(channel: ClientChannel, prefetch_count: int) -> None:
-        await real(channel, prefetch_count)
+    async def call(channel: ClientChannel, *arguments: Any) -> Any:
+        answer = await real(channel, *arguments)
         if not settlements:  # the second settlement begins between the reply to the first and its end
             settlements.append(asyncio.create_task(settle(second)))
             await asyncio.sleep(0)
+        return answer
 
-    monkeypatch.setattr(ClientChannel, "qos", qos)
+    monkeypatch.setattr(ClientChannel, "call", call)
     await settle(first)
     await settlements[0]
     with pytest.raises(AlreadyGone):  # the channel was closed
@@ -59,10 +61,10 @@ async def test_a_pull_ends_although_callers_gave_up_their_last_settlements(
     pulled = await pull(sender, receiver, "abandoned", b"1", b"2")
     channel = pulled._channel
 
-    async def qos(channel: ClientChannel, prefetch_count: int) -> None:
+    async def call(channel: ClientChannel, *arguments: Any) -> Any:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(ClientChannel, "qos", qos)
+    monkeypatch.setattr(ClientChannel, "call", call)
     tasks = [asyncio.create_task(pulled.note_settled()) for _ in pulled.documents]
     await asyncio.sleep(0)
     for task in tasks:
@@ -115,7 +117,7 @@ async def test_a_document_stays_held_although_the_others_of_its_pull_are_settled
         assert (await receiver.pull("stays")).documents == []
         (give_back,) = held
         give_back()
-        assert not pulled._channel.is_open
+        await until(lambda: not pulled._channel.is_open)
         again = await receiver.pull("stays", wait_s=PATIENCE_S)
         assert [(document.payload, document.deliveries) for document in again.documents] == [(LARGE, 2)]
         await again.documents[0].ack()

@@ -24,6 +24,7 @@ from semq.broker.services import (
     ReturnedToSender,
     ServiceExchange,
     ServiceNacked,
+    ServiceQueue,
 )
 from semq.broker.users import Right
 from semq.broker.vhost import PublishResult
@@ -186,8 +187,15 @@ def commit(channel: BrokerChannel, pending: Commit) -> None:
         if exchange is not None and message is not None and deliver(channel, exchange, event, message).is_refused:
             pending.note_refused()
         release(event.body)
+    services: dict[ServiceQueue, None] = {}
     for settlement in transaction.take_settlements():
-        channel.apply([delivery for _, delivery in settlement.deliveries], settlement.disposition)
+        deliveries = [delivery for _, delivery in settlement.deliveries]
+        services |= {delivery.source: None for delivery in deliveries if isinstance(delivery.source, ServiceQueue)}
+        channel.apply(deliveries, settlement.disposition)
+    session.settlements.flush()
+    for service in services:
+        pending.expect()
+        service.when_settled(pending.note_answer)
     session.vhost.route_dead_letters()
     session.journal.when_saved(pending.note_saved)
 

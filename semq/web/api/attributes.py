@@ -28,6 +28,11 @@ NAMES = tuple(
     field.encode_name for field in msgspec.structs.fields(SubmitDocument) if field.encode_name not in NOT_PREFIXED
 )
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # token of RFC 9110, section 5.6.2
+# A string of structured fields with parameters, which have no meaning here (RFC 9651, sections 3.3 and 3.3.3)
+QUOTED = re.compile(r'"((?:[ !#-\[\]-~]|\\["\\])*)"[ ]*(?:;.*)?')
+ESCAPED = re.compile(r'\\(["\\])')
+# Content-Type that curl and others add to any body, so that it says nothing about a document
+DEFAULT_OF_CLIENTS = b"application/x-www-form-urlencoded"
 HEADER_MAX = 2000  # characters of a value; a longer one is cut
 # Header | argument of msg.submit
 STANDARD_HEADERS = {b"content-type": "content_type", b"content-encoding": "content_encoding"}
@@ -47,9 +52,12 @@ def attributes_of(request: Request) -> dict[str, Any]:
     own_headers: dict[str, Any] = {}
     for name, value in request.headers.raw:
         if name.startswith(OWN_PREFIX):
-            own_headers[_text(name[len(OWN_PREFIX) :])] = _text(value)
+            _put(own_headers, _text(name[len(OWN_PREFIX) :]), _text(value), "header")
+        elif name == TOKEN_HEADER:
+            _put(arguments, "token", _key(_text(value)))
         elif name in BY_HEADER:
-            _put(arguments, BY_HEADER[name], _text(value))
+            if name != b"content-type" or value.strip().lower() != DEFAULT_OF_CLIENTS:
+                _put(arguments, BY_HEADER[name], _text(value))
         elif name.startswith(PREFIX):
             raise BadRequest(f"There is no attribute {_text(name)[:60]}.", attributes=" ".join(map(header_of, NAMES)))
     for key, text in request.query_params.multi_items():
@@ -57,9 +65,37 @@ def attributes_of(request: Request) -> dict[str, Any]:
     return arguments | ({"headers": own_headers} if own_headers else {})
 
 
-def _put(arguments: dict[str, Any], name: str, value: str) -> None:
-    if arguments.setdefault(name, value) != value:
-        raise BadRequest(f"The attribute {name[:60]} is given twice, with different values.")
+def combined(form: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Return the attributes of the JSON form together with those in headers and query. Raises BadRequest."""
+    attributes = dict(form)
+    own = attributes.get("headers")
+    if isinstance(own, dict):
+        attributes["headers"] = dict(own)
+        for name, text in given.get("headers", {}).items():
+            _put(attributes["headers"], name, text, "header")
+    for name, text in given.items():
+        if name != "headers" or not isinstance(own, dict):
+            _put(attributes, name, text)
+    return attributes
+
+
+def _put(values: dict[str, Any], name: str, value: Any, kind: str = "attribute") -> None:
+    """Refuse a second, different value: a proxy may join two headers of one name to one value (RFC 9110, 5.3)."""
+    if str(values.setdefault(name, value)) != str(value):
+        raise BadRequest(f"The {kind} {name[:60]} is given twice, with different values.")
+
+
+def _key(text: str) -> str:
+    """Return the key in a header Idempotency-Key: a quoted string of structured fields (RFC 9651), or an unquoted text.
+
+    Both forms of one key are the same token.
+    """
+    if not text.startswith('"'):
+        return text
+    string = QUOTED.fullmatch(text)
+    if string is None:
+        raise BadRequest('A quoted Idempotency-Key ends with a quotation mark and has \\ only before " and \\.')
+    return ESCAPED.sub(r"\1", string[1])
 
 
 def _text(raw: bytes) -> str:

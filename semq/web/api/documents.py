@@ -43,7 +43,7 @@ async def submit(call: Call) -> Response:
         del given_attributes["content_type"]
         at_most = min(web.settings.protocol.max_document_bytes, FORM_BODY_MAX)
         async with received_object(call, at_most * 4 // 3 + 65_536) as form:  # base64, and the attributes
-            target, decoded, arguments = attributes.submission(form | given_attributes)
+            target, decoded, arguments = attributes.submission(attributes.combined(form, given_attributes))
             return await _submit(call, target, decoded, arguments)
     target, _, arguments = attributes.submission(given_attributes)
     at_most = min(web.settings.largest_document_bytes, web.http.spool_bytes)

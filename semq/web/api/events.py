@@ -11,6 +11,7 @@ events again, with the same identifiers.
 import re
 from collections import deque
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 
 import msgspec
 from starlette.responses import Response
@@ -23,7 +24,7 @@ from semq.moments import utc_text
 from semq.web.api.authentication import authenticate
 from semq.web.api.endpoint import Call
 from semq.web.api.sent_events import BEHIND
-from semq.web.errors import BadRequest
+from semq.web.errors import BadRequest, TooManyRequests
 from semq.web.transport.event_stream import event, stream
 
 QUEUE = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -41,15 +42,19 @@ async def events(call: Call) -> Response:
         raise BadRequest(f"keys has up to {KEYS_MAX} printable characters, for instance delivered.# or *.56001.order.")
     if name is not None and not QUEUE.fullmatch(name):
         raise BadRequest("The name of a queue has up to 64 letters, digits, _ or -.")
+    own_queues = f"semq.web.events.{re.sub('[^A-Za-z0-9_-]', '-', call.visitor.key)}."
+    queue = None if name is None else own_queues + name
     leave = call.web.streams.enter(call.visitor.key)
-    queue = None if name is None else f"semq.web.events.{re.sub('[^A-Za-z0-9_-]', '-', call.visitor.key)}.{name}"
     expires_s = None if name is None else EXPIRES_S
     client = call.visitor.login or call.web.client
     behind = 0 if queue is None else BEHIND
     subscription = client.events(keys, queue=queue, expires_s=expires_s, prefetch=PREFETCH, behind=behind)
     last = call.request.headers.get("last-event-id", "")[:ID_MAX]
     try:
-        await subscription.open()
+        async with call.web.making_queues if queue is not None else nullcontext():
+            if queue is not None:
+                await _check_number(call, own_queues, queue)
+            await subscription.open()
     except BaseException:
         leave()
         raise
@@ -71,6 +76,16 @@ async def events(call: Call) -> Response:
                 sent.append(id_)
 
     return stream(texts(), leave)
+
+
+async def _check_number(call: Call, own_queues: str, queue: str) -> None:
+    """Raise TooManyRequests if the visitor has as many other queues as permitted. The node keeps them for EXPIRES_S."""
+    at_most = call.web.http.event_queues
+    arguments = {"vhost": "/", "name": own_queues, "limit": at_most + 1}
+    rows = (await call.web.client.request("broker.queues", arguments))["rows"]
+    if len({row["name"] for row in rows} - {queue}) >= at_most:
+        text = "Too many queues of events are kept; one ends after 7 days without a connection."
+        raise TooManyRequests(text, at_most=at_most, retry_after_s=3600)
 
 
 async def _may_follow(call: Call) -> bool:

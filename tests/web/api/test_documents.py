@@ -232,3 +232,60 @@ async def test_documents_are_searched_by_their_key(site: Site) -> None:
         assert (await program.post("/documents?target=56001", content=b"x", headers=headers)).status_code == 201
     content = (await program.get("/documents", params={"key": "K1"})).json()
     assert [row["app_key"] for row in content["rows"]] == ["erp/order//K1"]
+
+
+async def test_a_header_with_two_values_is_refused_and_one_with_equal_values_accepted(site: Site) -> None:
+    program = await site.program("submit")
+    for name in ("SEMQ-Header-Ref", "SEMQ-Order-Key", "Idempotency-Key", "Content-Encoding"):
+        two = [(name, "A1"), (name, "A2")]
+        refused = await program.post("/documents?target=56001", content=b"x", headers=two)
+        assert (refused.status_code, refused.json()["code"]) == (400, "SEMQ-1404"), name
+        assert "given twice" in refused.json()["title"]
+        equal = [(name, "A1"), (name.lower(), "A1")]
+        accepted = await program.post("/documents?target=56001", content=b"x", headers=equal)
+        assert accepted.status_code in (200, 201), accepted.text
+
+
+async def test_attributes_of_the_json_form_and_in_headers_are_combined_and_must_not_differ(site: Site) -> None:
+    program = await site.program("submit", "receive", inbox=site.inbox)
+    form = {"target": f"10008/{site.inbox}", "body_base64": "", "priority": 4, "headers": {"a": "1"}}
+    headers = {"content-type": DOCUMENT_JSON, "semq-header-b": "2", "semq-header-a": "1", "semq-priority": "4"}
+    assert (await program.post("/documents", json=form, headers=headers)).status_code == 201
+    (document,) = (await program.post("/inbox/receive?wait_s=30")).json()["documents"]
+    assert (document["headers"], document["priority"]) == ({"a": "1", "b": "2"}, 4)
+    for change in ({"semq-priority": "5"}, {"semq-header-a": "2"}):
+        refused = await program.post("/documents", json=form, headers=headers | change)
+        assert (refused.status_code, refused.json()["code"]) == (400, "SEMQ-1404"), change
+
+
+async def test_a_key_is_the_same_quoted_or_not(site: Site) -> None:
+    program = await site.program("submit")
+
+    async def sent(key: str) -> httpx.Response:
+        return await program.post("/documents?target=56001", content=b"x", headers={"Idempotency-Key": key})
+
+    first = await sent(f"{site.inbox}-S1")
+    for same in (f'"{site.inbox}-S1"', f'"{site.inbox}-S1";v=1'):
+        again = await sent(same)
+        assert (again.status_code, again.json()["lk0"]) == (200, first.json()["lk0"]), same
+    both = {"Idempotency-Key": f'"{site.inbox}-S1"', "SEMQ-Token": f"{site.inbox}-S1"}
+    again = await program.post("/documents?target=56001", content=b"x", headers=both)
+    assert again.status_code == 200
+    escaped = await sent(f'"{site.inbox}-\\"2\\""')
+    assert escaped.json()["token"] == f'{site.inbox}-"2"'
+    for bad in ('"a', '"a"b', '"a\\x"'):
+        assert (await sent(bad)).status_code == 400, bad
+
+
+@pytest.mark.parametrize("how", ["form", "nothing"])
+async def test_the_content_type_that_clients_add_to_any_body_is_no_type_of_the_document(site: Site, how: str) -> None:
+    program = await site.program("submit", "receive", inbox=site.inbox)
+    headers = {"content-type": "application/x-www-form-urlencoded"} if how == "form" else {}
+    target = {"target": f"10008/{site.inbox}"}
+    assert (await program.post("/documents", params=target, content=b"x", headers=headers)).status_code == 201
+    (document,) = (await program.post("/inbox/receive?wait_s=30")).json()["documents"]
+    assert document["content_type"] == ""
+    said = target | {"content_type": "application/x-www-form-urlencoded"}  # a document that is a form
+    assert (await program.post("/documents", params=said, content=b"x", headers=headers)).status_code == 201
+    (document,) = (await program.post("/inbox/receive?wait_s=30")).json()["documents"]
+    assert document["content_type"] == "application/x-www-form-urlencoded"

@@ -1,5 +1,6 @@
 """Events as server-sent events: only new events, or also those kept in a named queue."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -147,6 +148,23 @@ async def test_streams_of_one_program_are_bounded(site: Site) -> None:
         answer = await program.get("/events")
         assert (answer.status_code, answer.json()["code"]) == (429, "SEMQ-1410")
     await until(lambda: not site.web.streams._open)
+
+
+async def test_queues_that_the_node_keeps_for_one_program_are_bounded(node: LocalNode) -> None:
+    async with serving(node, streams=100, event_queues=2) as site:
+        program, other_program = await site.program("events"), await site.program("events")
+        opened = [program.send(program.build_request("GET", f"/events?queue=q{n}"), stream=True) for n in range(4)]
+        answers = await asyncio.gather(*opened)
+        assert sorted(answer.status_code for answer in answers) == [200, 200, 429, 429]
+        names = [answer.url.params["queue"] for answer in answers if answer.status_code == 200]
+        for answer in answers:
+            await answer.aclose()
+        for name in names:  # they stay, and can be used again
+            async with following(program, queue=name):
+                pass
+        assert (await program.get("/events?queue=another")).json()["code"] == "SEMQ-1410"
+        async with following(program), following(other_program, queue="q1"):
+            pass
 
 
 @pytest.mark.parametrize("query", [{"keys": "x" * 300}, {"keys": "a\nb"}, {"queue": "a.b"}, {"queue": ""}])

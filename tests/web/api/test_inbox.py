@@ -5,6 +5,7 @@ from base64 import b64decode
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 
 from local_node.node import LocalNode
@@ -194,6 +195,25 @@ async def test_a_settled_document_is_reported_as_settled_although_the_audit_log_
                 if line["arguments"] == {"lk0": document["lk0"]}]  # fmt: skip
 
     assert await until(acts) == ["inbox.ack"]
+
+
+async def test_an_acknowledgement_is_answered_after_its_commit(site: Site) -> None:
+    program = await site.program("receive", inbox=site.inbox)
+    await send(site, b"a")
+    (document,) = await receive(program)
+    url = site.web.database._find()
+    assert url is not None
+    with psycopg.connect(url) as lock:
+        lock.execute(f"SELECT 1 FROM tb_0030 WHERE target_user = '{site.inbox}' FOR UPDATE")
+        settling = asyncio.create_task(program.post(f"/inbox/leases/{document['lease']}/ack"))
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        )
+        await until(lambda: counted_at(url, waiting) == 1)
+        assert not settling.done()
+    assert (await settling).status_code == 204
+    done = f"target_user = '{site.inbox}' AND app_status = {AppStatus.NEW:d}"
+    assert counted_at(url, f"SELECT count(*) FROM tb_0030 WHERE {done}") == 0
 
 
 async def test_a_client_cannot_settle_documents_of_others(site: Site) -> None:
