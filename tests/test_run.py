@@ -108,7 +108,43 @@ def test_setup_ends_with_what_is_ready_and_the_next_command(prepared: Path) -> N
     done = subprocess.run([prepared / "run", "setup"], capture_output=True, text=True, check=True)
     [line] = done.stdout.splitlines()
     assert line.startswith(f"Ready: {prepared / '.venv'} has the packages of the group 'base'. Next: ./run demo ")
-    assert done.stderr == ""
+    assert done.stderr == "  compiling bytecode\n"
+
+
+def test_each_step_of_a_set_up_is_named_and_what_tests_share_with_spark_is_installed_once(
+    prepared: Path, tmp_path: Path
+) -> None:
+    venv, log = prepared / ".venv", tmp_path / "log"
+    shutil.copy(ROOT / "requirements-spark.lock", prepared)
+    (venv / "root").write_text(f"{prepared}\n")
+    (venv / "bin" / "python").write_text(f'#!/bin/sh\necho "$*" >>{log}\n')
+    tools = tmp_path / "tools"  # without the package manager and browsers of this machine
+    tools.mkdir()
+    for name in (*TOOLS, "touch", "find", "getconf"):
+        (tools / name).symlink_to(str(shutil.which(name)))
+
+    def run(*words: str) -> tuple[list[str], list[str]]:
+        """Return the lines on stderr, and the commands of the environment's Python without those of the compiler."""
+        log.write_text("")
+        environment = {**os.environ, "PYTHON": sys.executable, "PATH": str(tools)}
+        done = subprocess.run([prepared / "run", *words], env=environment, capture_output=True, text=True, check=True)
+        return done.stderr.splitlines(), [line for line in log.read_text().splitlines() if "compileall" not in line]
+
+    said, commands = run("setup", "test")
+    assert said == [
+        f"Bringing {venv} up to date for 'test' ...", "  installing the packages of the group 'test'",
+        "  compiling bytecode",
+    ]  # fmt: skip
+    assert not any("-m pytest" in command or "class_archive" in command for command in commands)
+    assert run("reconcile", "run") == ([], ["-P -m spark_reconcile run"])
+    said, commands = run("test", "--quick")
+    assert [line.partition(" (")[0] for line in said] == ["  collecting the tests for the first time"]
+    assert [command.partition(" -q")[0] for command in commands] == ["-P -m pytest"] * 2
+    assert [len(part) for part in run("test", "--quick")] == [0, 1]
+    assert [line.partition(" (")[0] for line in run("setup", "spark")[0]] == [
+        "  compiling bytecode", "  archiving the classes of Spark",
+    ]  # fmt: skip
+    assert run("setup", "spark")[0] == ["  compiling bytecode"]
 
 
 def test_a_set_up_begins_with_what_it_does_and_how_long_it_takes(checkout: Path, tmp_path: Path) -> None:

@@ -1,12 +1,7 @@
-"""promtool, which reads metrics and evaluates alert rules as Prometheus does. Without it, these tests are left out.
-
-``./run setup test`` takes it from Debian's package ``prometheus``, without installing the server.
-"""
+"""Alert rules evaluated by promtool, as Prometheus does, over series as nodes export them."""
 
 import json
-import shutil
 import subprocess
-import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +11,9 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from semq.service.monitoring.metrics import LATENCY, METRICS
+from tests.deploy.programs import PROMTOOL
 
 RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "semq.rules.yml"
-PROGRAM = shutil.which("promtool", path=str(Path(sys.prefix) / "bin")) or shutil.which("promtool")
 
 
 @dataclass(frozen=True)
@@ -71,7 +66,7 @@ def evaluate(*tests: Mapping[str, Any]) -> str:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "tests.json"
         file.write_text(json.dumps(content))  # JSON is YAML, too
-        done = subprocess.run([str(PROGRAM), "test", "rules", str(file)], capture_output=True, text=True, check=False)
+        done = subprocess.run([str(PROMTOOL), "test", "rules", str(file)], capture_output=True, text=True, check=False)
     return "" if done.returncode == 0 else done.stdout + done.stderr
 
 

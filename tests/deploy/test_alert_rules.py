@@ -13,6 +13,7 @@ from semq.engine.latency import Latency, Stage
 from semq.service.monitoring.metrics import Figures, render
 from spark_reconcile.report.metrics import metrics as reconciliation_metrics
 from tests.deploy import promtool
+from tests.deploy.programs import PROMTOOL
 from tests.deploy.promtool import evaluate, expectation, firing, growing, samples, series
 from tests.service.inprocess import InProcess, ask, linked
 from tests.service.monitoring.test_health import VIOLATIONS, status_with
@@ -23,7 +24,7 @@ from tests.waiting import until
 NODE = {"instance": "node:8080", "job": "semq"}
 RULES = {rule["alert"]: rule for rule in yaml.safe_load(promtool.RULES.read_text())["groups"][0]["rules"]}
 HEALTHY_MINUTES = 240
-pytestmark = pytest.mark.skipif(promtool.PROGRAM is None, reason="promtool is not installed")
+pytestmark = pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
 
 
 @dataclass

@@ -13,11 +13,11 @@ import yaml
 from semq.config import load
 from semq.config.names import is_known
 from semq.web.own_routes import ROUTES
+from tests.deploy.programs import KUBECTL
 from tests.deploy.rollouts import Rollout, may_evict
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "kubernetes"
-KUBECTL = shutil.which("kubectl")
 PASSWORD_VARIABLE = "SEMQ_AMQP__USERS__ADMIN"
 
 

@@ -15,6 +15,7 @@ from semq.config.names import is_known
 from semq.service.monitoring.metrics import LATENCY, METRICS
 from spark_reconcile.sources.inputs import STATE
 from tests.cli.command import semq
+from tests.deploy.programs import PROMTOOL
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "prometheus" / "semq.rules.yml"
@@ -113,8 +114,8 @@ def test_rules_have_texts_and_name_commands_that_exist() -> None:
     assert len(commands) > 5
     for command in commands:
         assert semq(*command.split(), "--help").status == 0
-    if promtool := shutil.which("promtool"):
-        subprocess.run([promtool, "check", "rules", str(RULES)], check=True, capture_output=True)
+    if PROMTOOL:
+        subprocess.run([PROMTOOL, "check", "rules", str(RULES)], check=True, capture_output=True)
 
 
 def test_the_rule_about_a_partial_reconciliation_names_states_that_need_an_act() -> None:

@@ -14,7 +14,7 @@ from semq.cli.monitoring.check import SUBJECTS
 from tests.app.network import ABSENT, Network
 from tests.cli.command import semq
 from tests.cli.test_output_of_commands import BAD, UNSAFE
-from tests.deploy import promtool
+from tests.deploy.programs import PROMTOOL
 
 PAIR = {"source": "1.10008", "target": "1.56001", "rows": 7, "bytes": 70, "late": 1, "oldest_at": 0}
 ANSWERS: dict[str, Any] = {
@@ -144,10 +144,8 @@ def test_one_file_may_have_the_samples_of_several_checks() -> None:
 
 def check_metrics(text: str) -> None:
     """Let promtool read and judge a text, as node_exporter does."""
-    if promtool.PROGRAM:
-        done = subprocess.run(
-            [promtool.PROGRAM, "check", "metrics"], input=text.encode(), capture_output=True, check=False
-        )
+    if PROMTOOL:
+        done = subprocess.run([PROMTOOL, "check", "metrics"], input=text.encode(), capture_output=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 

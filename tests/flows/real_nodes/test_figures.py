@@ -32,6 +32,7 @@ from semq.transport.client import ClientLink
 from tests.cli.command import semq_aside
 from tests.conftest import new_database_of
 from tests.deploy import promtool
+from tests.deploy.programs import PROMTOOL
 from tests.service.inprocess import HUB_CONFIG, LOCAL_CONFIG, InProcess, ask, linked
 from tests.waiting import until
 from tests.web.running import Site, serving
@@ -192,7 +193,7 @@ async def check_row(row: Row, at: NodeWithPages) -> None:
     else:
         assert row.oldest in check["text"], row
         assert min(check["value"], age_s) > 0, row
-    if promtool.PROGRAM:
+    if PROMTOOL:
         exported = promtool.samples(text, instance=row.node, job="semq")
         values = {sample.series: promtool.growing(sample, HOURS_2, with_traffic=False) for sample in exported}
         expected = promtool.firing(row.alerts, HOURS_2)
