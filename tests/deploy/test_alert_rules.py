@@ -1,5 +1,6 @@
 """Each alert rule fires when it should, and stays silent at healthy nodes, with the series that nodes really export."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,7 @@ from tests.service.monitoring.test_metrics import CAUSES, QUEUES
 from tests.spark_reconcile.report.examples import findings, source
 from tests.waiting import until
 
+DASHBOARD = promtool.RULES.parents[1] / "grafana" / "semq.json"
 NODE = {"instance": "node:8080", "job": "semq"}
 RULES = {rule["alert"]: rule for rule in yaml.safe_load(promtool.RULES.read_text())["groups"][0]["rules"]}
 HEALTHY_MINUTES = 240
@@ -175,9 +177,35 @@ async def test_no_rule_fires_at_healthy_nodes_and_cases_have_only_series_that_no
     values |= {series("up", instance=name, job="semq"): f"1x{HEALTHY_MINUTES}" for name in nodes}
     checks = [firing([], minute) for minute in (1, 10, 35, 70, HEALTHY_MINUTES)]
     assert evaluate(expectation(values, promql_expr_test=checks)) == ""
+    assert evaluate(*of_dashboard(values)) == ""
     known = {_without_instance(sample.series) for sample in [*exported, *of_all_families()]} | {_without_instance(UP)}
     used = {_without_instance(name) for case in CASES.values() for name in (*case.fires, *case.silent)}
     assert used <= known
+
+
+def of_dashboard(values: dict[str, str]) -> Iterator[dict[str, Any]]:
+    """Yield tests: at healthy nodes each panel has values, and a single figure never has two values for one node."""
+    panels = [panel for panel in json.loads(DASHBOARD.read_text())["panels"] if "targets" in panel]
+    expressions = [target["expr"] for panel in panels for target in panel["targets"]]
+    exist = [_one(f"count({expression}) > bool 0", [""]) for expression in expressions]
+    yield expectation(values, promql_expr_test=exist)
+    single = [panel["targets"][0]["expr"] for panel in panels if panel["type"] == "stat"]
+    assert len(single) > 3
+    sender = {"instance": "sender", "job": "semq"}
+    faults = {
+        series("semq_stuck_rows", cause="AWAY", **sender): "3x60",
+        series("semq_check", check="link", **sender): "2x60",
+        series("semq_failed_rows", **sender): "2x60",
+    }
+    yield expectation(
+        values | faults, promql_expr_test=[_one(f"count by (instance) ({expression}) > 1", []) for expression in single]
+    )
+
+
+def _one(expression: str, labels: list[str]) -> dict[str, Any]:
+    """Return the expectation of the value 1 for each of these labels, an hour after the begin."""
+    expected = [{"labels": f"{{{names}}}", "value": 1} for names in labels]
+    return {"expr": expression, "eval_time": "60m", "exp_samples": expected}
 
 
 def _without_instance(name: str) -> str:
