@@ -81,7 +81,7 @@ AGREED_SHOWN = 5  # agreements with one partner that node.status shows
 DISK_CHECK_S = 10.0
 # Polls find rows without a NOTIFY: written without the functions of SQL.md, or while the store had no connection.
 SQL_POLL_S = 10.0
-WAKE_RUNS, WAKE_PAUSE_S = 10, 0.1  # further polls after a NOTIFY
+NOTIFIED_POLLS, NOTIFIED_PAUSE_S = 10, 0.1  # further polls after a NOTIFY
 SQL_AGAIN_S = 1.0  # pause before the next poll while rows wait, for instance because of a rate or a quota
 
 
@@ -287,7 +287,7 @@ class LocalNode(Node[LocalEngine]):
 
     def _follow_wake(self, job: str) -> None:
         """Run a job now and some times soon: of transactions that commit at the same time, only one notifies."""
-        self._wakes[job] = WAKE_RUNS
+        self._wakes[job] = NOTIFIED_POLLS
         self.clockwork.hasten(job)
 
     def _run_after_wake(self, job: str) -> None:
@@ -295,7 +295,7 @@ class LocalNode(Node[LocalEngine]):
         reader.poll()
         if self._wakes[job]:
             self._wakes[job] -= 1
-            self.clockwork.hasten(job, WAKE_PAUSE_S)
+            self.clockwork.hasten(job, NOTIFIED_PAUSE_S)
 
     def _poll_again(self) -> None:
         self.clockwork.hasten("sql_submissions", SQL_AGAIN_S)

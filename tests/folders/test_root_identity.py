@@ -64,7 +64,7 @@ def test_no_writer_writes_into_a_folder_that_was_not_locked(layout: Layout, writ
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_what_another_file_system_hid_during_the_write_counts_as_not_written(
+def test_a_file_hidden_by_another_file_system_during_the_write_counts_as_not_written(
     layout: Layout, writer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check, calls = layout.identity.check, iter([lambda: None])

@@ -7,7 +7,7 @@ import pytest
 from semq.folders.layout import Offered
 from semq.folders.token import day_of_token, mark_of, token_of
 
-FILE = Offered(Path("/root/out/56001/a.xml"), 1, 1_763_812_800 * 10**9, 5)
+FILE = Offered(Path("/partner/out/56001/a.xml"), 1, 1_763_812_800 * 10**9, 5)
 
 
 def test_a_token_has_the_day_of_the_file_and_depends_on_content_and_times() -> None:

@@ -1,4 +1,4 @@
-"""Errors of the store on Postgres. ``NotWaiting`` and ``FunctionsOpen`` describe errors that the functions of SQL.md raise."""
+"""Errors of the store on Postgres. ``NotWaiting`` and ``FunctionsOpen`` are raised by the functions of SQL.md, too."""
 
 from semq.errors import BadInput, Misconfigured, SemqError, Unavailable
 
@@ -105,7 +105,7 @@ class SchemaOpen(BadInput):
 
 
 class FunctionsOpen(BadInput):
-    """Every role may call the functions for applications, as after a restore without rights; they refuse most callers."""
+    """Every role may call the functions for applications, as after a restore without rights; most are refused."""
 
     code = "SEMQ-3025"
     remedy = "Run `semq db grant ROLE --send --receive` for each role of an application: it closes the functions again."

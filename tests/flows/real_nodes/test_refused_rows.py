@@ -58,7 +58,7 @@ AT_RECEIVER = (
 
 
 @dataclass
-class Nodes:
+class PairOfNodes:
     """A hub and two institutions."""
 
     hub: HubNode
@@ -67,11 +67,11 @@ class Nodes:
 
 
 @pytest.fixture(scope="module")
-async def nodes(shared_inprocess: InProcess) -> AsyncIterator[Nodes]:
+async def nodes(shared_inprocess: InProcess) -> AsyncIterator[PairOfNodes]:
     hub = await shared_inprocess.hub(HUB_CONFIG.replace('["56001", "10008"]', '["56001", "88001"]'))
     a, b = [await shared_inprocess.local(name, hub.port) for name in ("10008", "56001")]
     await linked(a, b)
-    hub_and_nodes = Nodes(hub, a, b)
+    hub_and_nodes = PairOfNodes(hub, a, b)
     starts = [each.engine_starts for each in (hub, a, b)]
     yield hub_and_nodes
     assert [each.engine_starts for each in (hub, a, b)] == starts  # no store was lost
@@ -146,7 +146,7 @@ async def refusals_in_health(node: LocalNode | HubNode) -> str:
 
 
 @pytest.mark.parametrize("sqlstate", STATES)
-async def test_any_sqlstate_at_the_receiver_is_one_rejected_document(nodes: Nodes, sqlstate: str) -> None:
+async def test_any_sqlstate_at_the_receiver_is_one_rejected_document(nodes: PairOfNodes, sqlstate: str) -> None:
     name = new_round()
     async with refusing(nodes.b, AT_RECEIVER[0], key_of(name, BAD), sqlstate):
         assert submit(nodes.a, "56001", name) == []
@@ -161,7 +161,7 @@ async def test_any_sqlstate_at_the_receiver_is_one_rejected_document(nodes: Node
 
 @pytest.mark.parametrize("rule", AT_RECEIVER, ids=lambda rule: str(rule.table))
 async def test_a_row_refused_in_any_table_of_the_receiver_is_one_rejected_document(
-    nodes: Nodes, rule: Refusing
+    nodes: PairOfNodes, rule: Refusing
 ) -> None:
     name = new_round()
     async with refusing(nodes.b, rule, key_of(name, BAD)):
@@ -174,7 +174,7 @@ async def test_a_row_refused_in_any_table_of_the_receiver_is_one_rejected_docume
 
 
 @pytest.mark.parametrize("rule", AT_SENDER, ids=lambda rule: str(rule.table))
-async def test_a_row_refused_in_any_table_of_the_sender_is_one_refused_submission(nodes: Nodes, rule: Refusing) -> None:
+async def test_a_row_refused_in_any_table_of_the_sender_is_one_refused_submission(nodes: PairOfNodes, rule: Refusing) -> None:
     name = new_round()
     async with refusing(nodes.a, rule, key_of(name, BAD)):
         errors = submit(nodes.a, "56001", name, rule.attributes)
@@ -184,7 +184,7 @@ async def test_a_row_refused_in_any_table_of_the_sender_is_one_refused_submissio
     assert "refuse()" in await refusals_in_health(nodes.a)
 
 
-async def test_a_row_that_cannot_be_changed_at_the_sender_keeps_no_other_document_from_its_end(nodes: Nodes) -> None:
+async def test_a_row_that_cannot_be_changed_at_the_sender_keeps_no_other_document_from_its_end(nodes: PairOfNodes) -> None:
     name = new_round()
     rule = Refusing("tb_0031", "OLD.app_key = '{key}'", "DELETE")
     async with refusing(nodes.a, rule, key_of(name, BAD)):
@@ -195,7 +195,7 @@ async def test_a_row_that_cannot_be_changed_at_the_sender_keeps_no_other_documen
     assert {outcome for outcome, _ in outcomes(nodes.a, name).values()} == {Outcome.DELIVERED}
 
 
-async def test_a_row_refused_at_the_hub_is_one_refused_document(nodes: Nodes) -> None:
+async def test_a_row_refused_at_the_hub_is_one_refused_document(nodes: PairOfNodes) -> None:
     name = new_round()
     with psycopg.connect(nodes.a.store.url) as connection:
         [[last]] = connection.execute("SELECT coalesce(max(sid), -1) FROM tb_0031 WHERE dest = '1.88001'").fetchall()
@@ -210,7 +210,7 @@ async def test_a_row_refused_at_the_hub_is_one_refused_document(nodes: Nodes) ->
 
 
 async def test_a_document_whose_delivery_is_refused_keeps_no_other_from_the_application(
-    nodes: Nodes, shared_inprocess: InProcess
+    nodes: PairOfNodes, shared_inprocess: InProcess
 ) -> None:
     name = new_round()
     consumer = await (await shared_inprocess.client(nodes.b)).open_channel()

@@ -156,7 +156,7 @@ async def send(inprocess: InProcess, node: LocalNode, *bodies: bytes) -> None:
         assert await publish(channel, "10008", body)
 
 
-class Reader:
+class ReadingConsumer:
     """A consumer on a connection of its own."""
 
     def __init__(self, channel: ClientChannel) -> None:
@@ -166,7 +166,7 @@ class Reader:
     @classmethod
     async def start(
         cls, inprocess: InProcess, node: LocalNode, prefetch: int = 0, channel: ClientChannel | None = None, **how: Any
-    ) -> "Reader":
+    ) -> "ReadingConsumer":
         reader = cls(channel or await (await inprocess.client(node)).open_channel())
         if prefetch:
             await reader.channel.qos(prefetch)
@@ -185,22 +185,22 @@ class Reader:
 
 
 async def test_an_exclusive_consumer_of_the_inbox_gets_all_documents(inprocess: InProcess, node: LocalNode) -> None:
-    reader = await Reader.start(inprocess, node, exclusive=True)
+    reader = await ReadingConsumer.start(inprocess, node, exclusive=True)
     for exclusive in (True, False):
         with pytest.raises(amqp.AccessRefused, match=f"queue '{INBOX}' in vhost '/' in exclusive use"):
-            await Reader.start(inprocess, node, exclusive=exclusive)
+            await ReadingConsumer.start(inprocess, node, exclusive=exclusive)
     await send(inprocess, node, b"1", b"2")
     await until(reader.received_are(b"1", b"2"))
     reader.channel.close()
-    other = await Reader.start(inprocess, node)
+    other = await ReadingConsumer.start(inprocess, node)
     await until(other.received_are(b"1", b"2"))
     with pytest.raises(amqp.AccessRefused):
-        await Reader.start(inprocess, node, exclusive=True)
+        await ReadingConsumer.start(inprocess, node, exclusive=True)
 
 
 async def test_a_consumer_of_higher_priority_gets_documents_first(inprocess: InProcess, node: LocalNode) -> None:
-    low = await Reader.start(inprocess, node, prefetch=10)
-    high = await Reader.start(inprocess, node, prefetch=2, arguments={"x-priority": 5})
+    low = await ReadingConsumer.start(inprocess, node, prefetch=10)
+    high = await ReadingConsumer.start(inprocess, node, prefetch=2, arguments={"x-priority": 5})
     await send(inprocess, node, b"1", b"2", b"3")
     await until(low.received_are(b"3"))
     assert high.bodies == [b"1", b"2"]
@@ -211,9 +211,9 @@ async def test_the_inbox_may_have_a_single_active_consumer_also_after_a_restart(
 ) -> None:
     declarer = await (await inprocess.client(node)).open_channel()
     await declarer.declare_queue(INBOX, durable=True, arguments=SINGLE)
-    first, second = await Reader.start(inprocess, node), await Reader.start(inprocess, node)
+    first, second = await ReadingConsumer.start(inprocess, node), await ReadingConsumer.start(inprocess, node)
     with pytest.raises(amqp.AccessRefused):
-        await Reader.start(inprocess, node, exclusive=True)
+        await ReadingConsumer.start(inprocess, node, exclusive=True)
     await send(inprocess, node, b"1", b"2")
     await until(first.received_are(b"1", b"2"))
     assert second.bodies == []
@@ -228,7 +228,7 @@ async def test_the_inbox_may_have_a_single_active_consumer_also_after_a_restart(
     await node.stop()
     node = await inprocess.start_node(settings)
     await linked(node)
-    readers = [await Reader.start(inprocess, node) for _ in range(2)]
+    readers = [await ReadingConsumer.start(inprocess, node) for _ in range(2)]
     await send(inprocess, node, b"3", b"4")
     await until(readers[0].received_are(b"3", b"4"))
     assert readers[1].bodies == []
@@ -243,16 +243,16 @@ async def test_the_prefetch_of_a_channel_bounds_all_its_consumers_of_the_inbox(
 ) -> None:
     channel = await (await inprocess.client(node)).open_channel()
     await channel.qos(3, per_channel=True)
-    readers = [await Reader.start(inprocess, node, channel=channel) for _ in range(2)]
+    readers = [await ReadingConsumer.start(inprocess, node, channel=channel) for _ in range(2)]
     await send(inprocess, node, *(b"%d" % number for number in range(6)))
     await until(lambda: sum(len(reader.received) for reader in readers) == 3)
-    other = await Reader.start(inprocess, node)
+    other = await ReadingConsumer.start(inprocess, node)
     await until(lambda: len(other.received) == 3)
     assert sum(len(reader.received) for reader in readers) == 3
 
 
 async def test_recovered_documents_are_delivered_again(inprocess: InProcess, node: LocalNode) -> None:
-    reader = await Reader.start(inprocess, node)
+    reader = await ReadingConsumer.start(inprocess, node)
     await send(inprocess, node, b"1")
     await until(reader.received_are(b"1"))
     await reader.channel.call(m.BasicRecover(True), m.BasicRecoverOk)
