@@ -174,7 +174,7 @@ async def test_a_row_refused_in_any_table_of_the_receiver_is_one_rejected_docume
 
 
 @pytest.mark.parametrize("rule", AT_SENDER, ids=lambda rule: str(rule.table))
-async def test_a_row_refused_in_any_table_of_the_sender_is_one_refused_submission(nodes: PairOfNodes, rule: Refusing) -> None:
+async def test_a_row_refused_at_the_sender_is_one_refused_submission(nodes: PairOfNodes, rule: Refusing) -> None:
     name = new_round()
     async with refusing(nodes.a, rule, key_of(name, BAD)):
         errors = submit(nodes.a, "56001", name, rule.attributes)
@@ -184,7 +184,7 @@ async def test_a_row_refused_in_any_table_of_the_sender_is_one_refused_submissio
     assert "refuse()" in await refusals_in_health(nodes.a)
 
 
-async def test_a_row_that_cannot_be_changed_at_the_sender_keeps_no_other_document_from_its_end(nodes: PairOfNodes) -> None:
+async def test_a_row_that_cannot_be_changed_at_the_sender_keeps_no_other_from_its_end(nodes: PairOfNodes) -> None:
     name = new_round()
     rule = Refusing("tb_0031", "OLD.app_key = '{key}'", "DELETE")
     async with refusing(nodes.a, rule, key_of(name, BAD)):
