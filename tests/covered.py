@@ -59,6 +59,9 @@ semq.broker.memory_gauge               broker/queues/test_pages.py
 semq.broker.limits                     broker/test_server.py
 semq.broker.ports                      broker/test_login.py
 semq.broker.refusals                   broker/channel/test_commands.py
+semq.broker.channel.requests           differential/test_pipelines.py
+semq.engine.sender.under_way           local_node/doors/test_submission.py
+semq.engine.sender.destination         engine/sender/test_submission.py
 semq.cli.checkup.database              cli/checkup/test_doctor.py
 semq.cli.checkup.finding               cli/checkup/test_doctor.py
 semq.cli.checkup.machine               cli/checkup/test_doctor.py

@@ -2,7 +2,8 @@
 
 | module                                | subject                                                     |
 |---------------------------------------|-------------------------------------------------------------|
-| submission, properties, nacks         | exchange ``semq``; AMQP properties; nacked documents        |
+| submission, properties                | exchange ``semq``; AMQP properties                          |
+| nacks, nack_delays                    | nacked documents; slowing down of their publishers          |
 | sql_submissions, refused_submissions  | documents submitted by SQL                                  |
 | schedule                              | the release of scheduled documents                          |
 | inbox, inbox_consumers, backlog       | queue ``semq.inbox``; its consumers; its message count      |

@@ -69,6 +69,7 @@ def event_message(event: AppEvent) -> tuple[ContentHeader, bytes]:
             "reason": list(event.reason) if event.reason else None,
             "token": event.token,
             "submission": event.submission or None,
+            **({"count": event.count, "tokens": event.tokens} if event.count > 1 else {}),
             **({"corrects": event.corrects} if event.corrects else {}),
             **({"group": event.group._asdict()} if event.group else {}),
         }

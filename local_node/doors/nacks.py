@@ -1,9 +1,9 @@
 """Nacked documents: the reasons of their nacks, in the log and as events ``refused``.
 
 A basic.nack has no field for a reason. With ``reply_to`` the publisher receives the reason at that address; then there
-is neither a line in the log nor an event. The log gets at most one line in ``QUIET_S`` seconds for each error code
-and target node, unless there are more than ``REASONS_MAX`` of these. Documents beyond ``EVENTS_MAX`` in a turn are only
-counted.
+is neither a line in the log nor an event. For each error code and target node there is at most one line in the log in
+``QUIET_S`` seconds, and one event in ``EVENT_S``, which has the number of documents and their tokens; beyond
+``REASONS_MAX`` of these pairs, the oldest is forgotten.
 """
 
 from collections.abc import Callable
@@ -11,19 +11,20 @@ from typing import Any, NamedTuple
 
 import structlog
 
+from semq.broker.timers import Timers
 from semq.engine.core import Core
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import AppEvent
 from semq.errors import SemqError, Unavailable
 from semq.foreign_text import shortened
 from semq.store.work import COMMITTED, NO_NEEDS, Steps, work
-from semq.transport.turn import Turn
 from semq.umx_t.address import Address
 from semq.umx_t.app_key import AppKey
 
-EVENTS_MAX = 1000
 REASONS_MAX = 1000  # remembered pairs of error code and node
+TOKENS_MAX = 100  # named in one event
 QUIET_S = 10.0
+EVENT_S = 1.0
 log = structlog.get_logger("semq.submit")
 
 
@@ -35,65 +36,88 @@ class NackedDocument(NamedTuple):
     token: str
 
 
-class Nacks:
-    """The documents nacked in this turn."""
+class _Reason:
+    """The documents that were nacked for one reason and target since the last event."""
 
-    def __init__(self, engine: Callable[[], LocalEngine], turn: Turn) -> None:
+    __slots__ = ("count", "error", "event_at", "first", "is_due", "logged_at", "tokens")
+
+    def __init__(self) -> None:
+        self.first: NackedDocument | None = None
+        self.error: SemqError | None = None
+        self.count = 0
+        self.tokens: list[str] = []
+        self.event_at = 0.0  # earliest time of the next event
+        self.logged_at = float("-inf")
+        self.is_due = False  # a timer is set
+
+    def add(self, document: NackedDocument, error: SemqError) -> None:
+        self.first = self.first or document
+        self.error = error
+        self.count += 1
+        if document.token and len(self.tokens) < TOKENS_MAX and document.token not in self.tokens:
+            self.tokens.append(document.token)
+
+    def take_event(self, at: int) -> AppEvent:
+        assert self.first is not None
+        assert self.error is not None
+        event = AppEvent(
+            "refused", None, self.first.target, self.first.app_key, at, reason=(self.error.code, self.error.text),
+            token=self.first.token, count=self.count, tokens=tuple(self.tokens),
+        )  # fmt: skip
+        self.first, self.count, self.tokens, self.is_due = None, 0, [], False
+        return event
+
+
+class Nacks:
+    """The nacked documents that are not reported yet."""
+
+    def __init__(self, engine: Callable[[], LocalEngine], timers: Timers, now: Callable[[], float]) -> None:
+        """``now``: the clock of ``timers``."""
         self._engine = engine
-        self._turn = turn
-        self._waiting: list[tuple[NackedDocument, SemqError]] = []
-        self._nacked_count = 0
-        self._logged: dict[tuple[str, Address], float] = {}  #: time of the last line, by error code and node
+        self._now = now
+        self._timers = timers
+        self._reasons: dict[tuple[str, Address], _Reason] = {}
 
     def note(self, document: NackedDocument, error: Exception) -> None:
         reported = error if isinstance(error, SemqError) else Unavailable(fault=shortened(repr(error), 200))
-        if not self._nacked_count:
-            self._turn.before_flush(self._report)
-        self._nacked_count += 1
-        if len(self._waiting) < EVENTS_MAX:
-            self._waiting.append((document, reported))
-
-    def _report(self) -> None:
         core = self._engine().core
-        waiting, self._waiting = self._waiting, []
-        count, self._nacked_count = self._nacked_count, 0
-        core.count("nacked", count)
-        for document, error in waiting:
-            self._log(core.now(), document, error)
-        at = core.now_ms()
-        events = [
-            AppEvent(
-                "refused",
-                None,
-                document.target,
-                document.app_key,
-                at,
-                reason=(error.code, error.text),
-                token=document.token,
-            )
-            for document, error in waiting
-        ]
-        core.post(_write_events(core, events))
+        core.count("nacked")
+        now = self._now()
+        reason = self._reason(reported.code, document.target.node)
+        reason.add(document, reported)
+        if now - reason.logged_at >= QUIET_S:
+            reason.logged_at = now
+            log.warning(
+                "document_nacked", target=str(document.target), app_key=str(document.app_key), token=document.token,
+                error=reported.advice(),
+            )  # fmt: skip
+        if now >= reason.event_at:
+            self._report(reason)
+        elif not reason.is_due:
+            reason.is_due = True
+            self._timers.at(reason.event_at, lambda: self._report(reason))
 
-    def _log(self, now: float, document: NackedDocument, error: SemqError) -> None:
-        code_and_target = (error.code, document.target.node)
-        if now - self._logged.get(code_and_target, now - QUIET_S) < QUIET_S:
+    def _reason(self, code: str, node: Address) -> _Reason:
+        reason = self._reasons.get((code, node))
+        if reason is None:
+            if len(self._reasons) >= REASONS_MAX:
+                del self._reasons[next(iter(self._reasons))]
+            reason = self._reasons[code, node] = _Reason()
+        return reason
+
+    def _report(self, reason: _Reason) -> None:
+        if not reason.count:
             return
-        if len(self._logged) >= REASONS_MAX:
-            self._logged.clear()
-        self._logged[code_and_target] = now
-        log.warning(
-            "document_nacked", target=str(document.target), app_key=str(document.app_key), token=document.token,
-            error=error.advice(),
-        )  # fmt: skip
+        core = self._engine().core
+        reason.event_at = self._now() + EVENT_S
+        core.post(_write_event(core, reason.take_event(core.now_ms())))
 
 
 @work
-def _write_events(core: Core, events: list[AppEvent]) -> Steps:
+def _write_event(core: Core, event: AppEvent) -> Steps:
     unit = yield NO_NEEDS
     prepared: list[Any] = []
-    for event in events:
-        core.prepare_event(unit, event, prepared)
+    core.prepare_event(unit, event, prepared)
     yield COMMITTED
     if prepared:
         core.events.publish(prepared)

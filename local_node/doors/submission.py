@@ -1,13 +1,15 @@
 """Exchange ``semq``: applications publish documents. A confirm means that the document is committed.
 
 The routing key is the target's address; UMX-T attributes are headers. Bad input closes the channel, with the SEMQ code
-and the remedy. A temporarily refused document is nacked (``nacks``). With ``reply_to`` the result is published there,
+and the remedy; documents behind it are not accepted. A temporarily refused document is nacked (``nacks``) after a
+delay (``nack_delays``). With ``reply_to`` the result is published there,
 too, in the format of ``semq.admin``; an error of SEMQ then nacks the document and leaves the channel open.
 """
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from local_node.doors.nack_delays import NackDelays
 from local_node.doors.nacks import NackedDocument, Nacks
 from local_node.doors.properties import expires_at, given_headers, with_delay
 from local_node.pieces.upload import Upload, Uploads
@@ -22,7 +24,6 @@ from semq.broker.services import (
     ServiceExchange,
     ServiceNacked,
     SessionInfo,
-    Settle,
 )
 from semq.broker.vhost import VirtualHost
 from semq.engine import errors
@@ -31,14 +32,17 @@ from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Accepted, Submission
 from semq.engine.sender.groups import is_group
 from semq.errors import BadInput, SemqError, Unavailable
+from semq.foreign_text import shortened
 from semq.service.admin import answer, describe
 from semq.transport.turn import Turn
 from semq.umx_t.address import parse_address
+from semq.umx_t.app_key import NO_KEY
 from semq.umx_t.headers import read_submission
 from semq.umx_t.status import SaveFwd
 
 SEMQ = "semq"
 TEXT_MAX = 255 - len("PRECONDITION_FAILED - ")  # bytes of a reply text after the name of the code
+NAME_MAX = 26  # characters of a token, AppKey or target in a reply text
 
 # Error | reply code; others have 406.
 REPLY: dict[type[SemqError], type[amqp.AmqpError]] = {
@@ -68,7 +72,7 @@ class SubmitExchange(ServiceExchange):
     """Exchange ``semq``."""
 
     streams = True
-    __slots__ = ("_engine", "_nacks", "_sizes", "_turn", "_uploads", "_vhost", "_waiting")
+    __slots__ = ("_delays", "_engine", "_nacks", "_sizes", "_turn", "_uploads", "_vhost", "_waiting")
 
     def __init__(
         self, vhost: VirtualHost, engine: Callable[[], LocalEngine], turn: Turn, sizes: Sizes, uploads: Uploads
@@ -80,7 +84,9 @@ class SubmitExchange(ServiceExchange):
         self._engine = engine
         self._turn = turn
         self._waiting: list[Submission] = []
-        self._nacks = Nacks(engine, turn)
+        env = vhost.env
+        self._nacks = Nacks(engine, env.timers, env.clock.monotonic)
+        self._delays = NackDelays(env.timers, env.clock.monotonic)
 
     def arriving(
         self, session: SessionInfo, routing_key: str, header: ContentHeader, pause: Callable[[bool], None]
@@ -98,16 +104,18 @@ class SubmitExchange(ServiceExchange):
                 return None
             self._engine().acceptance.check_in_pieces(submission, size)
         except SemqError as error:
-            outcome = refusal(error)
+            outcome = refusal(error, f"document to {routing_key:.40}")
             if not header.reply_to and isinstance(outcome, Refused):
                 raise error if isinstance(error, amqp.AmqpError) else outcome.error from error
             fault = error
         return self._uploads.begin(size, pause, fault)
 
     def publish(self, message: OfferedMessage) -> None:
-        header, settle = message.header, message.settle
+        header = message.header
         settlement = (
-            _ReportByAnswer(self._vhost, header, settle) if header.reply_to else _ReportByConfirm(settle, self._nacks)
+            _ReportByAnswer(self._vhost, message, self._delays)
+            if header.reply_to
+            else _ReportByConfirm(message, self._delays, self._nacks)
         )
         upload = message.document if isinstance(message.document, Upload) else None
         try:
@@ -121,6 +129,8 @@ class SubmitExchange(ServiceExchange):
         settlement.document = NackedDocument(submission.target, submission.attributes.app_key, submission.token)
         submission.done = settlement.done
         submission.failed = settlement.failed
+        submission.order, submission.place = message.publications, message.number
+        submission.closes_order = not header.reply_to
         if upload is None and len(message.body) > self._sizes.pieces_from and is_for_pieces(submission):
             upload = self._uploads.begin(len(message.body), lambda is_paused: None)
             upload.add(message.body)
@@ -162,28 +172,50 @@ class _ReportByConfirm:
     document: NackedDocument | None = None
     digest: bytes | None = None  #: of a document in pieces; else None
 
-    def __init__(self, settle: Settle, nacks: Nacks | None = None) -> None:
-        self._settle = settle
+    def __init__(self, message: OfferedMessage, delays: NackDelays, nacks: Nacks | None = None) -> None:
+        self._settle = message.settle
+        self._user = message.session.user
+        self._number = message.publications.delivery_number(message.number) if message.publications is not None else 0
+        self._routing_key = message.routing_key
+        self._delays = delays
         self._nacks = nacks
 
     def done(self, accepted: Accepted) -> None:
+        if self.document is not None:
+            self._delays.note_accepted(self._user, self.document.target.node)
         self._settle(CONFIRMED)
 
     def failed(self, error: Exception) -> None:
         """Report an error: the document was not committed, or the outcome is unknown."""
-        outcome = refusal(error)
+        if self.document is None or isinstance(error, (BadInput, errors.Withdrawn, errors.Stopping)):
+            self._report(error)
+        else:
+            self._delays.delay(self._user, self.document.target.node, lambda: self._report(error))
+
+    def _report(self, error: Exception) -> None:
+        outcome = refusal(error, self._name())
         self._settle(outcome)
-        if isinstance(outcome, ServiceNacked) and self._nacks is not None and self.document is not None:
+        is_noted = isinstance(outcome, ServiceNacked) and not isinstance(error, errors.Withdrawn)
+        if is_noted and self._nacks is not None and self.document is not None:
             self._nacks.note(self.document, error)
+
+    def _name(self) -> str:
+        """Return a name by which the publisher recognizes the document, short enough for every remedy."""
+        number = f"document {self._number}" if self._number > 0 else "document"
+        if self.document is not None and self.document.token:
+            return f"{number}, @Token {shortened(self.document.token, NAME_MAX)}"
+        if self.document is not None and self.document.app_key != NO_KEY:
+            return f"{number}, @AppKey {shortened(str(self.document.app_key), NAME_MAX)}"
+        return f"{number} to {shortened(self._routing_key, NAME_MAX)}"
 
 
 class _ReportByAnswer(_ReportByConfirm):
     """Reports the result to ``reply_to`` and by confirm or nack."""
 
-    def __init__(self, vhost: VirtualHost, header: ContentHeader, settle: Settle) -> None:
-        super().__init__(settle)
+    def __init__(self, vhost: VirtualHost, message: OfferedMessage, delays: NackDelays) -> None:
+        super().__init__(message, delays)
         self._vhost = vhost
-        self._header = header
+        self._header = message.header
 
     def done(self, accepted: Accepted) -> None:
         result: dict[str, Any] = {
@@ -196,25 +228,28 @@ class _ReportByAnswer(_ReportByConfirm):
         if accepted.not_before and self.digest is None:
             result["not_before"] = accepted.not_before
         answer(self._vhost, self._header, {"ok": True, "result": result})
-        self._settle(CONFIRMED)
+        super().done(accepted)
 
-    def failed(self, error: Exception) -> None:
+    def _report(self, error: Exception) -> None:
         reported = error if isinstance(error, SemqError) else Unavailable(fault=repr(error))
         answer(self._vhost, self._header, {"ok": False, "error": describe(reported)})
         self._settle(NACKED)
 
 
-def reply_text(error: SemqError) -> str:
-    """Return the reply text of channel.close, without the facts if it is too long."""
-    short = f"{error.code} {error.text} — {error.remedy}"
-    return next((text for text in (error.advice(), short) if len(text.encode()) <= TEXT_MAX), short)
+def reply_text(error: SemqError, name: str) -> str:
+    """Return the reply text of channel.close: the name of the document, the code, and as much of the rest as has room.
+    The remedy is more important than the facts and the text, which the code can be looked up for.
+    """
+    texts = (error.advice(), f"{error.code} {error.text} — {error.remedy}", f"{error.code} — {error.remedy}")
+    named = [f"{name}: {text}" for text in texts]
+    return next((text for text in named if len(text.encode()) <= TEXT_MAX), named[-1])
 
 
-def refusal(error: Exception) -> Outcome:
+def refusal(error: Exception, name: str) -> Outcome:
     """Return the settlement for an error: bad input closes the channel, other errors nack the document.
 
-    On a channel without confirms, other errors close the channel, too.
+    On a channel without confirms, other errors close the channel, too. ``name``: of the document, for the reply text.
     """
     reported = error if isinstance(error, SemqError) else Unavailable(fault=repr(error)[:200])
-    closing = REPLY.get(type(reported), amqp.PreconditionFailed)(reply_text(reported))
+    closing = REPLY.get(type(reported), amqp.PreconditionFailed)(reply_text(reported, name))
     return Refused(closing) if isinstance(error, BadInput) else ServiceNacked(closing)

@@ -22,8 +22,12 @@ Do not call ``receive`` while ``output_size`` is too large, so that TCP slows do
 nothing. ``channel_error``, ``close_channel``, ``connection_error`` and ``close`` do nothing on a channel or connection
 that is closing or closed.
 
-**Errors** of the peer give ``ChannelClosed`` (soft) or ``ConnectionFailed`` (hard), and a close method in the output;
-or only ``ConnectionClosed`` if the specification forbids sending (unknown frame type, bad frame end, silent peer).
+**Errors** of the peer give ``ChannelClosed`` (soft) or ``ConnectionFailed`` (hard); or only ``ConnectionClosed`` if the
+specification forbids sending (unknown frame type, bad frame end, silent peer). A client sends its close at once.
+
+**A server answers in turn**: requests that arrived before a close or an error may have no answer yet, so the owner
+calls ``accept_channel_close``, ``accept_close``, ``channel_error`` or ``connection_error`` when they have. Until then,
+further input of the channel or connection is ignored.
 
 | modules         | subject                                                                  |
 |-----------------|--------------------------------------------------------------------------|

@@ -56,7 +56,8 @@ class Opened(ConnectionEvent):
 
 
 class ConnectionFailed(ConnectionEvent):
-    """This side sent connection.close with an error; only close-ok is awaited.
+    """The peer made an error. S, on an open connection: answer with ``connection_error``. Otherwise this side has sent
+    connection.close, and only close-ok is awaited.
 
     ``pause``: the negotiation was not finished, so delay the output for some seconds (4.10.2).
     """
@@ -74,6 +75,12 @@ class ConnectionClosed(ConnectionEvent):
     error: AmqpError | None
     by_peer: bool
     pause: bool
+
+
+class CloseRequested(ConnectionEvent):
+    """S: connection.close. Answer with ``accept_close``. ``error`` is None for reply code 200."""
+
+    error: AmqpError | None
 
 
 class Blocked(ConnectionEvent):
@@ -105,8 +112,8 @@ class ChannelOpened(ConnectionEvent):
 class ChannelClosed(ConnectionEvent):
     """The channel is closed. ``error`` is None for reply code 200.
 
-    ``by_peer``: the peer sent channel.close. Otherwise this side has sent channel.close because of an error of the
-    peer; the number is free again at ``ChannelReleased``.
+    ``by_peer``: the peer sent channel.close; S: answer with ``accept_channel_close``. Otherwise the peer made an error:
+    S: answer with ``channel_error``; C: channel.close has been sent. The number is free again at ``ChannelReleased``.
     """
 
     channel: int
@@ -121,7 +128,7 @@ class ChannelReleased(ConnectionEvent):
 
 
 class FlowChanged(ConnectionEvent):
-    """channel.flow: stop or resume sending content; flow-ok has been sent."""
+    """channel.flow: stop or resume sending content. S: answer with channel.flow-ok; C: it has been sent."""
 
     channel: int
     active: bool

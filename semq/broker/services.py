@@ -81,9 +81,41 @@ class ArrivingDocument(LargeBody):
         raise NotImplementedError
 
 
+class Publications:
+    """The publishes of one channel, numbered from 1 in their order. The first one that closes the channel withdraws
+    the later ones, so that a service takes none of them."""
+
+    __slots__ = ("_before_confirms", "_count", "_refused_at")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._before_confirms = 0
+        self._refused_at: int | None = None
+
+    def next_number(self) -> int:
+        self._count += 1
+        return self._count
+
+    def begin_confirms(self) -> None:
+        """Note confirm.select: delivery numbers begin with the next publish."""
+        self._before_confirms = self._count
+
+    def delivery_number(self, number: int) -> int:
+        """Return the number under which the client knows a publish."""
+        return number - self._before_confirms
+
+    def refuse(self, number: int) -> None:
+        """Note that a publish closes the channel."""
+        self._refused_at = min(number, self._refused_at or number)
+
+    def is_withdrawn(self, number: int) -> bool:
+        """Return whether an earlier publish closes the channel."""
+        return self._refused_at is not None and number > self._refused_at
+
+
 class OfferedMessage(NamedTuple):
     """A message that a client has published to a service. ``body`` is empty if ``document`` has it, or if the exchange
-    ``drains`` it."""
+    ``drains`` it. ``number`` is the place in ``publications``, the publishes of its channel."""
 
     session: SessionInfo
     routing_key: str
@@ -92,6 +124,8 @@ class OfferedMessage(NamedTuple):
     mandatory: bool
     settle: Settle
     document: ArrivingDocument | None = None  #: the body, if the service has received it in parts
+    publications: Publications | None = None
+    number: int = 0
 
 
 class ServiceExchange(Exchange):

@@ -9,22 +9,18 @@ from collections.abc import Callable
 from typing import Any
 
 from semq.amqp import events as e
-from semq.amqp import methods as m
 from semq.amqp.connection.server import ServerConnection
 from semq.amqp.errors import AmqpError, ChannelException, ConnectionForced, InternalError, LocalMisuse
 from semq.broker import refusals
 from semq.broker.allowance import Allowance
-from semq.broker.channel.arrival import ArrivingBody
 from semq.broker.channel.channel import BrokerChannel
-from semq.broker.channel.commands import DEFINITIONS
-from semq.broker.channel.consumption import MESSAGES
 from semq.broker.channel.ports import ChannelConsumer, ConnectedChannel
-from semq.broker.channel.publication import publish
+from semq.broker.channel.requests import HANDLERS, cause, cost, produces_output
 from semq.broker.channel.settlements import Settlements
 from semq.broker.login import Login
 from semq.broker.ports import SessionServer
 from semq.broker.queues.bodies import release
-from semq.broker.queues.queue import Disposition, Queue
+from semq.broker.queues.queue import Queue
 from semq.broker.services import SessionInfo
 from semq.broker.users import Permissions, Right
 from semq.broker.vhost import VirtualHost
@@ -70,6 +66,7 @@ class BrokerSession:
         self._delays = 0  # number of replies to be sent before the notices
         self._feeds_first = False  # whether large bodies were served first the last time
         self._consumers_in_turn: dict[ChannelConsumer, None] = {}  # the consumer served last is at the end
+        self._conclusion: Callable[[], None] | None = None  # ends the connection when no channel is left
 
     # From the link.
 
@@ -144,7 +141,7 @@ class BrokerSession:
 
     def _process(self, event: e.ConnectionEvent) -> None:
         try:
-            handler = _CHANNEL_HANDLERS.get(type(event))
+            handler = HANDLERS.get(type(event))
             if handler is not None:
                 self._on_channel(event, handler)
             elif (connection_handler := _CONNECTION_HANDLERS.get(type(event))) is not None:
@@ -157,12 +154,16 @@ class BrokerSession:
         channel = self.channels.get(event.channel)
         if channel is None:
             return  # this side has closed it
-        if channel.held is None and not self.is_writable and _produces_output(event):
+        if type(event) is e.ChannelClosed:
+            channel.stop_feeding()  # the client ignores the rest of a body
+        if channel.is_stopped:
+            return
+        if channel.held is None and not self.is_writable and produces_output(event):
             channel.hold()
             self._stalled[channel] = None
         if channel.held is not None:
             channel.held.append(event)
-            self.allowance.change_held(_cost(event))
+            self.allowance.change_held(cost(event))
             return
         self._handle(channel, event, handler)
 
@@ -170,36 +171,66 @@ class BrokerSession:
         try:
             handler(channel, event)
         except AmqpError as error:
-            self.fail_channel(channel, error.at(*_cause(event)))
+            self.fail_channel(channel, error.at(*cause(event)))
         if self.vhost.has_dead_letters:
             self.vhost.route_dead_letters()
 
     def publish_arrived(self, channel: ConnectedChannel, event: e.Published) -> None:
-        self._handle(channel, event, _published)
+        self._handle(channel, event, HANDLERS[e.Published])
         release(event.body)
 
     def resume_events(self, channel: ConnectedChannel, waiting: "deque[e.ConnectionEvent]") -> None:
         """Process the waiting events of a channel."""
-        self.allowance.change_held(-sum(map(_cost, waiting)))
+        self.allowance.change_held(-sum(map(cost, waiting)))
         while waiting and channel.is_open and channel.held is None:
             self._process(waiting.popleft())
         if channel.held is not None:
             channel.held.extendleft(reversed(waiting))
-            self.allowance.change_held(sum(map(_cost, waiting)))
+            self.allowance.change_held(sum(map(cost, waiting)))
         self.settlements.flush()
 
     def _channel_opened(self, event: e.ChannelOpened) -> None:
         self.channels[event.channel] = BrokerChannel(self, event.channel)
 
-    def _channel_closed(self, event: e.ChannelClosed) -> None:
-        channel = self.channels.get(event.channel)
-        if channel is not None:
-            self._end_channel(channel)
+    def _close_requested(self, event: e.CloseRequested) -> None:
+        """Answer connection.close when every channel has answered what came before."""
+        self._log_end(event.error)
+        self._conclude(self._accept_close)
 
-    def _connection_over(self, event: "e.ConnectionFailed | e.ConnectionClosed") -> None:
-        if event.error is not None and event.error.reply_code:  # some clients close in an orderly way with reply code 0
-            log.warning("connection of %s from %s: %s", self.user or "?", self.link.peer, event.error)
+    def _accept_close(self) -> None:
+        self.machine.accept_close()
+        self.request_write()
         self._end()
+
+    def _connection_failed(self, event: e.ConnectionFailed) -> None:
+        self._log_end(event.error)
+        self._close_in_turn(event.error)
+
+    def _close_in_turn(self, error: AmqpError) -> None:
+        """Close because of an error of the client, when every channel has answered what came before."""
+        self.machine.fail(error)
+        self._conclude(lambda: self.close(error))
+
+    def _conclude(self, conclusion: Callable[[], None]) -> None:
+        self._conclusion = self._conclusion or conclusion
+        for channel in list(self.channels.values()):
+            if channel.is_stopped:
+                self.end_if_answered(channel)
+            else:
+                self._process(e.ChannelClosed(channel.number, True, None))
+        self._conclude_if_possible()
+
+    def _conclude_if_possible(self) -> None:
+        if self._conclusion is not None and not self.channels and not self.is_ending:
+            self._conclusion()
+
+    def _connection_over(self, event: e.ConnectionClosed) -> None:
+        self._log_end(event.error)
+        self._end()
+
+    def _log_end(self, error: AmqpError | None) -> None:
+        if error is not None and error.reply_code:  # some clients close in an orderly way with reply code 0
+            log.warning("connection of %s from %s: %s", self.user or "?", self.link.peer, error)
 
     # Beginning and end.
 
@@ -230,25 +261,41 @@ class BrokerSession:
             self._end()
 
     def fail_channel(self, channel: ConnectedChannel, error: AmqpError) -> None:
-        """Close the channel whose request failed; the connection if the error is no ChannelException."""
+        """Close the channel whose request failed; the connection if the error is no ChannelException.
+
+        The close follows the outcomes of everything that was published before; nothing after it is processed.
+        """
         if not isinstance(error, ChannelException):
             log.warning("closing the connection of %s from %s: %s", self.user, self.link.peer, error)
-            self.close(error)
+            channel.stop()
+            self._close_in_turn(error)
+        elif channel.is_open and channel.failure is None:
+            log.info("closing channel %d of %s from %s: %s", channel.number, self.user, self.link.peer, error)
+            channel.failure = error
+            channel.stop()
+            self.end_if_answered(channel)
+
+    def end_if_answered(self, channel: ConnectedChannel) -> None:
+        """End a stopped channel if every publish has its outcome."""
+        if not channel.is_open or channel.unanswered or self.is_ending:
             return
-        log.info("closing channel %d of %s from %s: %s", channel.number, self.user, self.link.peer, error)
-        if channel.feeder is not None:
+        if channel.feeder is not None and self._conclusion is None:
             # The close is sent after the body, so end the channel when the body is complete.
-            channel.feeder.end_with(lambda: self.fail_channel(channel, error))
-        elif channel.is_open:
-            channel.write_confirms()
-            self.machine.channel_error(channel.number, error)
-            self.request_write()
-            self._end_channel(channel)
+            channel.feeder.end_with(lambda: self.end_if_answered(channel))
+            return
+        channel.write_confirms()
+        if channel.failure is not None:
+            self.machine.channel_error(channel.number, channel.failure)
+        else:
+            self.machine.accept_channel_close(channel.number)
+        self.request_write()
+        self._end_channel(channel)
+        self._conclude_if_possible()
 
     def _end_channel(self, channel: ConnectedChannel) -> None:
         self.channels.pop(channel.number, None)
         if channel.held:
-            self.allowance.change_held(-sum(map(_cost, channel.held)))
+            self.allowance.change_held(-sum(map(cost, channel.held)))
         channel.end()
         self.vhost.route_dead_letters()
 
@@ -372,103 +419,12 @@ class BrokerSession:
         return self.server.reply_targets.find(self.vhost, address)
 
 
-def _produces_output(event: e.ConnectionEvent) -> bool:
-    """Return whether an event produces output immediately, and so must wait while the client does not read."""
-    return isinstance(event, e.MethodReceived) or (isinstance(event, e.Published) and event.mandatory)
-
-
-def _cost(event: e.ConnectionEvent) -> int:
-    """Return the cost of a waiting event: one, and one for each 4 KiB of content."""
-    if isinstance(event, e.BodyChunk):
-        return 1 + len(event.data) // 4096
-    return 1 + len(event.body) // 4096 if isinstance(event, e.Published) else 1
-
-
-def _cause(event: Any) -> tuple[int, int]:
-    if isinstance(event, e.MethodReceived):
-        return event.method.row.class_id, event.method.row.method_id
-    return _METHOD_IDS.get(type(event), (0, 0))
-
-
-def _published(channel: BrokerChannel, event: e.Published) -> None:
-    channel.session.note_published()
-    publish(channel, event)
-
-
-def _content_started(channel: BrokerChannel, event: e.ContentStarted) -> None:
-    channel.session.note_published()
-    assert isinstance(event.method, m.BasicPublish)
-    channel.arrival = ArrivingBody(channel, event.method, event.header)
-
-
-def _body_chunk(channel: BrokerChannel, event: e.BodyChunk) -> None:
-    if channel.arrival is not None:
-        channel.arrival.add(event.data)
-
-
-def _content_finished(channel: BrokerChannel, event: e.ContentFinished) -> None:
-    arrival, channel.arrival = channel.arrival, None
-    if arrival is not None:
-        arrival.finish()
-
-
-def _acked(channel: BrokerChannel, event: e.Acked) -> None:
-    channel.settle(event.delivery_tag, event.multiple, Disposition.ACK)
-
-
-def _nacked(channel: BrokerChannel, event: e.Nacked) -> None:
-    disposition = Disposition.REQUEUE if event.requeue else Disposition.REJECT
-    channel.settle(event.delivery_tag, event.multiple, disposition)
-
-
-def _rejected(channel: BrokerChannel, event: e.Rejected) -> None:
-    channel.settle(event.delivery_tag, False, Disposition.REQUEUE if event.requeue else Disposition.REJECT)
-
-
-def _flow_changed(channel: BrokerChannel, event: e.FlowChanged) -> None:
-    channel.is_flowing = event.active
-    if event.active:
-        channel.resume(channel.consumers.values())
-
-
-def _method(channel: BrokerChannel, event: e.MethodReceived) -> None:
-    handler = _REQUESTS.get(type(event.method))
-    if handler is None:
-        raise refusals.not_implemented(f"{event.method.row.name} is not supported")
-    handler(channel, event.method)
-
-
-_REQUESTS: dict[type[m.Method], Callable[[BrokerChannel, Any], None]] = {
-    **DEFINITIONS,
-    **MESSAGES,
-}
-
-_METHOD_IDS: dict[type[e.ConnectionEvent], tuple[int, int]] = {
-    e.Published: (60, 40),
-    e.ContentStarted: (60, 40),
-    e.Acked: (60, 80),
-    e.Rejected: (60, 90),
-    e.Nacked: (60, 120),
-}
-
-_CHANNEL_HANDLERS: dict[type[e.ConnectionEvent], Callable[[BrokerChannel, Any], None]] = {
-    e.Published: _published,
-    e.ContentStarted: _content_started,
-    e.BodyChunk: _body_chunk,
-    e.ContentFinished: _content_finished,
-    e.Acked: _acked,
-    e.Nacked: _nacked,
-    e.Rejected: _rejected,
-    e.FlowChanged: _flow_changed,
-    e.MethodReceived: _method,
-}
-
 _CONNECTION_HANDLERS: dict[type[e.ConnectionEvent], Callable[[BrokerSession, Any], None]] = {
     e.LoginOffered: lambda session, event: session.login.process_offer(event),
     e.OpenRequested: lambda session, event: session.login.process_open(event),
     e.SecretOffered: lambda session, event: session.login.accept_secret_offer(event),
     e.ChannelOpened: BrokerSession._channel_opened,
-    e.ChannelClosed: BrokerSession._channel_closed,
-    e.ConnectionFailed: BrokerSession._connection_over,
+    e.CloseRequested: BrokerSession._close_requested,
+    e.ConnectionFailed: BrokerSession._connection_failed,
     e.ConnectionClosed: BrokerSession._connection_over,
 }

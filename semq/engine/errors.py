@@ -37,6 +37,13 @@ class QuotaReached(Unavailable):
     )
 
 
+class Withdrawn(Unavailable):
+    """A document published before this one on the same channel was refused; this one was not accepted."""
+
+    code = "SEMQ-1239"
+    remedy = "Publish it again on a new channel, with its @Token if it has one."
+
+
 class TokenReused(BadInput):
     """The client token was used before for other content."""
 

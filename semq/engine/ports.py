@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import msgspec
 
 from semq.engine.sender.positions import HeldSequences
+from semq.errors import BadInput, SemqError
 from semq.seal.errors import CannotSeal, KeyUnknown
 from semq.store.rows import GroupPlace, KeptKey, Reason
 from semq.umx_t.address import Address
@@ -69,8 +70,32 @@ class Submission:
     not_before: int = 0  #: earliest time of sending, in milliseconds since 1970 UTC
     scheduled_as: str = ""  #: the name of a scheduled document
     name: LK0 | None = None  #: of a document in pieces: the LK0 under which it is stored after its pieces; else None
+    order: "SubmissionOrder | None" = None  #: the submissions of its publisher; None: they are independent
+    place: int = 0  #: in ``order``
+    is_under_way: bool = False  #: counted for the quota of its target
+    closes_order: bool = True  #: if it is refused as bad input, no later one of ``order`` is accepted
     members: Sequence["Submission"] = ()  #: filled in by the engine if the target is a group
     group: GroupPlace | None = None  #: filled in by the engine for a member
+
+    @property
+    def is_withdrawn(self) -> bool:
+        """Whether an earlier document of its publisher is refused."""
+        return self.order is not None and self.order.is_withdrawn(self.place)
+
+    def note_refused(self, error: SemqError) -> None:
+        """Note the decision to refuse this document, for the later ones of its publisher."""
+        if self.order is not None and self.closes_order and isinstance(error, BadInput):
+            self.order.refuse(self.place)
+
+
+class SubmissionOrder(Protocol):
+    """The submissions of one publisher, in their order."""
+
+    def refuse(self, number: int) -> None:
+        """Note that a submission is refused, so that no later one may be accepted."""
+
+    def is_withdrawn(self, number: int) -> bool:
+        """Return whether an earlier submission is refused."""
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -118,6 +143,8 @@ class AppEvent(msgspec.Struct, frozen=True):
     submission: int = 0  #: number that ``semq_send`` returned
     corrects: str = ""  #: the wrong outcome that an earlier event reported; empty: none
     group: GroupPlace | None = None  #: place in a group submission
+    count: int = 1  #: ``refused``: number of documents to this target with this reason since the last event
+    tokens: tuple[str, ...] = ()  #: ``refused``: tokens of these documents
     document: str = ""  #: for a manifest: name of the document in pieces; not sent to applications
 
 

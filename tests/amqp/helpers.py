@@ -10,8 +10,16 @@ from hypothesis import strategies as st
 from semq.amqp import ClientConnection, ConnectionLimits, ServerConnection, sasl
 from semq.amqp.connection.states import ChannelState
 from semq.amqp.content import ContentHeader, Properties
-from semq.amqp.events import ConnectionEvent, LoginOffered, OpenRequested
-from semq.amqp.methods import METHODS, Method
+from semq.amqp.events import (
+    ChannelClosed,
+    CloseRequested,
+    ConnectionEvent,
+    ConnectionFailed,
+    FlowChanged,
+    LoginOffered,
+    OpenRequested,
+)
+from semq.amqp.methods import METHODS, ChannelFlowOk, Method
 from semq.amqp.wire import Timestamp, encode_table
 
 Cut = Callable[[bytes], Iterable[bytes]]
@@ -30,6 +38,26 @@ def octet_by_octet(data: bytes) -> Iterable[bytes]:
     return (data[at : at + 1] for at in range(len(data)))
 
 
+class AnsweringServer(ServerConnection):
+    """A server whose owner answers closes, flow and errors at once."""
+
+    def receive(self, data: bytes | bytearray | memoryview, now: float) -> list[ConnectionEvent]:
+        events = super().receive(data, now)
+        for event in events:
+            match event:
+                case CloseRequested():
+                    self.accept_close()
+                case ConnectionFailed(error=error):
+                    self.connection_error(error)
+                case ChannelClosed(channel=channel, by_peer=True):
+                    self.accept_channel_close(channel)
+                case ChannelClosed(channel=channel, error=error) if error is not None:
+                    self.channel_error(channel, error)
+                case FlowChanged(channel=channel, active=active):
+                    self.send(channel, ChannelFlowOk(active))
+        return [event for event in events if not isinstance(event, CloseRequested)] + self._take_events()
+
+
 class WirePair:
     """A server and a client on one wire; ``cut`` divides the bytes that the wire carries."""
 
@@ -39,7 +67,7 @@ class WirePair:
         client: ClientConnection | None = None,
         cut: Cut = in_one_piece,
     ) -> None:
-        self.server = server or ServerConnection()
+        self.server = server or AnsweringServer()
         self.client = client or ClientConnection(response=sasl.plain("guest", "guest"))
         self.cut = cut
         self.now = 0.0
@@ -86,7 +114,7 @@ def opened(
     **client: Any,
 ) -> WirePair:
     """Return a negotiated pair; ``client`` has further arguments of the ClientConnection."""
-    pair = WirePair(ServerConnection(server_limits), ClientConnection(client_limits, **client), cut).negotiate()
+    pair = WirePair(AnsweringServer(server_limits), ClientConnection(client_limits, **client), cut).negotiate()
     for _ in range(channels):
         pair.client.open_channel()
     pair.flow()

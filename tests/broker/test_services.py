@@ -45,7 +45,7 @@ class SettlingExchange(ServiceExchange):
         self.waiting: list[Settle] = []
 
     def publish(self, message: OfferedMessage) -> None:
-        session, routing_key, _, body, _, settle, _ = message
+        session, routing_key, _, body, _, settle, *_ = message
         self.published.append((session.user, routing_key, body))
         match routing_key:
             case "now":

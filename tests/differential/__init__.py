@@ -6,6 +6,8 @@
 | bare          | a step that sends bytes on a socket of its own              |
 | scripts       | the scripts, one per subject                                |
 | chance        | random scripts                                              |
+| pipelines     | requests sent at once, and the order of their answers       |
 | differences   | intended differences of a node, and the reasons             |
-| recorded.json | answers of RabbitMQ to the scripts, for machines without it |
+| recordings    | the answers of RabbitMQ, for machines without it            |
+| recorded      | a file for each version                                     |
 """

@@ -7,7 +7,6 @@ transcripts; 69: RabbitMQ is not installed.
 """
 
 import argparse
-import json
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -17,11 +16,12 @@ from pathlib import Path
 from bench.lone_node import node
 from bench.rabbitmq.server import PROGRAM, is_installed, rabbitmq
 from tests.differential.chance import draw
-from tests.differential.differences import KNOWN
+from tests.differential.differences import known_differences
+from tests.differential.pipelines import all_answers, differs
 from tests.differential.player import Player, Script
+from tests.differential.recordings import record, version_of
 from tests.differential.scripts import SCRIPTS, removals_for
 
-RECORDED = Path(__file__).with_name("recorded.json")
 EXIT_UNAVAILABLE = 69
 
 
@@ -47,7 +47,9 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--node", type=int, metavar="PORT", help="port of a running node (default: start one)")
     parser.add_argument("--rabbitmq", type=int, metavar="PORT", help="port of a running RabbitMQ (default: start one)")
-    parser.add_argument("--record", action="store_true", help="write the answers of RabbitMQ to recorded.json")
+    parser.add_argument(
+        "--record", action="store_true", help="write the answers of RabbitMQ to the file of its version"
+    )
     arguments = parser.parse_args(argv)
     if arguments.record and arguments.only:
         parser.error("--record replaces the answers to all scripts: leave out --only")
@@ -64,12 +66,13 @@ def main(argv: list[str] | None = None) -> int:
         return _compare(scripts, node_port, rabbitmq_port, arguments.record)
 
 
-def _compare(scripts: dict[str, Script], node_port: int, rabbitmq_port: int, record: bool) -> int:
-    answers_of_rabbitmq, unexpected = {}, 0
+def _compare(scripts: dict[str, Script], node_port: int, rabbitmq_port: int, must_record: bool) -> int:
+    version, answers_of_rabbitmq, unexpected = version_of(rabbitmq_port), {}, 0
+    known = known_differences(version)
     for name, script in scripts.items():
         answers_of_rabbitmq[name] = perform(rabbitmq_port, script)
         lines = perform(node_port, script)
-        reason = KNOWN.get(name)
+        reason = known.get(name)
         if lines != answers_of_rabbitmq[name] and reason is None:
             unexpected += 1
             print(f"\n{name}: differs")
@@ -77,11 +80,18 @@ def _compare(scripts: dict[str, Script], node_port: int, rabbitmq_port: int, rec
         elif lines == answers_of_rabbitmq[name] and reason is not None:
             unexpected += 1
             print(f"\n{name}: no longer differs, although ``differences`` states a reason: {reason}")
-    if record:
-        recorded = {name: lines for name, lines in answers_of_rabbitmq.items() if name in SCRIPTS}
-        RECORDED.write_text(json.dumps(recorded, indent=1, ensure_ascii=False) + "\n")
-    known_differences = sum(name in KNOWN for name in scripts)
-    print(f"\n{len(scripts)} scripts: {unexpected} differ unexpectedly, {known_differences} on purpose")
+    pipelines, answered = all_answers(rabbitmq_port), all_answers(node_port)
+    for name, answers in pipelines.items():
+        if differs(answers, answered[name]):
+            unexpected += 1
+            print(f"\n{name}: differs\n  RabbitMQ: {answers}\n  node: {answered[name]}")
+    if must_record:
+        record(version, {name: lines for name, lines in answers_of_rabbitmq.items() if name in SCRIPTS}, pipelines)
+    on_purpose = sum(name in known for name in scripts)
+    print(
+        f"\nRabbitMQ {version}: {len(scripts)} scripts, {len(pipelines)} pipelines: {unexpected} differ unexpectedly,"
+        f" {on_purpose} on purpose"
+    )
     return 1 if unexpected else 0
 
 

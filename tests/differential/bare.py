@@ -15,6 +15,7 @@ from semq.amqp.spec import FRAME_BODY, FRAME_HEADER, FRAME_METHOD, PROTOCOL_HEAD
 
 QUIET_S = 0.4  # without bytes for this time, all answers have arrived
 PATIENCE_S = 10.0  # longest wait for an answer of the login
+TUNE = m.ConnectionTuneOk(2047, 131_072, 0)
 
 
 def framed(method: m.Method, channel: int = 1) -> bytes:
@@ -44,31 +45,38 @@ class RawBytes(NamedTuple):
         return f"bytes: {self.description}"
 
     def perform(self, port: int) -> list[str]:
-        login = m.ConnectionStartOk({}, "PLAIN", b"\0guest\0guest")
-        tune = m.ConnectionTuneOk(self.channel_max, self.frame_max, 0)
-        lines: list[str] = []
         with socket.create_connection(("127.0.0.1", port)) as connection:
             reader = FrameReader(1 << 20)
-            for data, answer in (
-                (PROTOCOL_HEADER, "connection.start"),
-                (framed(login, 0), "connection.tune"),
-                (framed(tune, 0) + framed(m.ConnectionOpen("/"), 0), "connection.open-ok"),
-                (framed(m.ChannelOpen()), "channel.open-ok"),
-                (framed(m.ConfirmSelect()), "confirm.select-ok"),
-            ):
-                connection.settimeout(PATIENCE_S)
-                connection.sendall(data)
-                while not any(answer in line for line in lines):
-                    lines += _read_lines(connection, reader)
+            log_in(connection, reader, m.ConnectionTuneOk(self.channel_max, self.frame_max, 0))
+            _ask(connection, reader, framed(m.ConfirmSelect()), "confirm.select-ok")
             connection.sendall(self.data)
             connection.settimeout(QUIET_S)
             received: list[str] = []
-            while lines_of_read := _read_lines(connection, reader):
-                received += lines_of_read
+            while lines := read_lines(connection, reader):
+                received += lines
             return sorted(received, key=lambda line: int(line.partition(" ")[0]))  # channels answer in any order
 
 
-def _read_lines(connection: socket.socket, reader: FrameReader) -> list[str]:
+def log_in(connection: socket.socket, reader: FrameReader, tune: m.ConnectionTuneOk = TUNE) -> None:
+    """Log in as guest, and open channel 1."""
+    login = m.ConnectionStartOk({}, "PLAIN", b"\0guest\0guest")
+    for data, answer in (
+        (PROTOCOL_HEADER, "connection.start"),
+        (framed(login, 0), "connection.tune"),
+        (framed(tune, 0) + framed(m.ConnectionOpen("/"), 0), "connection.open-ok"),
+        (framed(m.ChannelOpen()), "channel.open-ok"),
+    ):
+        _ask(connection, reader, data, answer)
+
+
+def _ask(connection: socket.socket, reader: FrameReader, data: bytes, answer: str) -> None:
+    connection.settimeout(PATIENCE_S)
+    connection.sendall(data)
+    while not any(answer in line for line in read_lines(connection, reader)):
+        pass
+
+
+def read_lines(connection: socket.socket, reader: FrameReader) -> list[str]:
     """Return one line for each method of one read; none if no bytes arrive in time, or at the end of the connection."""
     try:
         data = connection.recv(1 << 20)

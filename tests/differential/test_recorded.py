@@ -3,7 +3,6 @@
 Scripts mostly wait for answers, so they are played on several nodes at the same time.
 """
 
-import json
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -12,8 +11,9 @@ from queue import SimpleQueue
 import pytest
 
 from bench.lone_node import node
-from tests.differential.__main__ import RECORDED, main, perform
-from tests.differential.differences import KNOWN
+from tests.differential.__main__ import main, perform
+from tests.differential.differences import known_differences
+from tests.differential.recordings import recordings
 from tests.differential.scripts import SCRIPTS
 
 NODES = 5
@@ -44,8 +44,9 @@ def transcripts(
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_node_answers_as_rabbitmq_did(transcripts: dict[str, "Future[list[str]]"], name: str) -> None:
-    recorded = json.loads(RECORDED.read_text("utf-8"))
-    assert (transcripts[name].result() == recorded[name]) == (name not in KNOWN)
+    answered = transcripts[name].result()
+    for version, recorded in recordings().items():
+        assert (answered == recorded["scripts"][name]) == (name not in known_differences(version)), version
 
 
 def test_recording_only_some_scripts_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from semq.amqp import methods as m
 from semq.amqp.errors import NotFound, PreconditionFailed
 from semq.amqp.events import Delivered, Returned
 from semq.amqp.limits import ANY_SIZE, ConnectionLimits
-from semq.broker import session
+from semq.broker.channel import requests
 from semq.transport.client_channel import ClientChannel
 from semq.transport.errors import LinkLost
 from semq.transport.spool import SpooledBody, UnkeptBody
@@ -182,7 +182,7 @@ async def test_a_caller_that_gives_up_does_not_mix_up_the_answers() -> None:
 async def test_content_is_stopped_and_started_by_flow(monkeypatch: pytest.MonkeyPatch) -> None:
     # The broker never sends channel.flow, so it has no handler for the answer.
     flow_ok: type[m.Method] = m.ChannelFlowOk
-    monkeypatch.setitem(session._REQUESTS, flow_ok, lambda channel, request: None)
+    monkeypatch.setitem(requests._REQUESTS, flow_ok, lambda channel, request: None)
     async with pair() as endpoints:
         link = await endpoints.dial()
         channel = await link.open_channel()

@@ -10,7 +10,7 @@ from semq.amqp.connection.channel import Channel
 from semq.amqp.connection.connection import CHANNEL_MAX, AmqpConnection
 from semq.amqp.connection.negotiation import CLIENT_CAPABILITIES, answer
 from semq.amqp.connection.sender import Octets
-from semq.amqp.connection.states import CLIENT, ChannelState, ConnectionState, Grid
+from semq.amqp.connection.states import CLIENT, CLIENT_CHANNEL, ChannelState, ConnectionState, Grid
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AmqpError, CommandInvalid, LocalMisuse, NotSupported, WrongProtocol
 from semq.amqp.events import Blocked, Opened, Started, Unblocked
@@ -46,6 +46,7 @@ class ClientConnection(AmqpConnection):
     role: ClassVar[str] = "C"
     peer: ClassVar[str] = "S"
     grid: ClassVar[Grid[ConnectionState]] = CLIENT
+    channel_grid: ClassVar[Grid[ChannelState]] = CLIENT_CHANNEL
     fast_readers: ClassVar[dict[bytes, FastReader]] = fast_path.CLIENT_READERS
 
     def __init__(

@@ -12,7 +12,7 @@ from semq.amqp.connection.channel import Channel, ContentMethod, event_of
 from semq.amqp.connection.lifecycle import BEFORE_START, Lifecycle
 from semq.amqp.connection.negotiation import NegotiatedLimits, capabilities_of
 from semq.amqp.connection.sender import UNLIMITED
-from semq.amqp.connection.states import CHANNEL, Cell, ChannelState, ConnectionState, Grid
+from semq.amqp.connection.states import Cell, ChannelState, ConnectionState, Grid
 from semq.amqp.errors import (
     AmqpError,
     Blame,
@@ -42,6 +42,7 @@ from semq.amqp.methods import (
     ChannelCloseOk,
     ChannelFlow,
     ChannelFlowOk,
+    ChannelOpen,
     ChannelOpenOk,
     ConnectionClose,
     ConnectionCloseOk,
@@ -62,8 +63,20 @@ ROLE_NAMES: Final = {"C": "client", "S": "server"}
 CHANNEL_CLASS: Final = CLASS_IDS["channel"]
 CHANNEL_MAX: Final = (1 << 16) - 1
 CLOSE_IDS: Final = IDS.pack(*ConnectionClose.ids)
-CONNECTION_CLOSES: Final = frozenset(IDS.pack(*method.ids) for method in (ConnectionClose, ConnectionCloseOk))
-CHANNEL_CLOSES: Final = frozenset(IDS.pack(*method.ids) for method in (ChannelClose, ChannelCloseOk))
+NO_READERS: Final[dict[bytes, FastReader]] = {}
+CLOSES: Final = frozenset({CLOSE_IDS})
+# State | methods that are processed in it; the other frames are ignored
+CONNECTION_ENDS: Final = {
+    ConnectionState.FAILED: CLOSES,
+    ConnectionState.CLOSE_REQUESTED: CLOSES,
+    ConnectionState.CLOSING: CLOSES | {IDS.pack(*ConnectionCloseOk.ids)},
+}
+CHANNEL_ENDS: Final = {
+    ChannelState.FAILED: frozenset({IDS.pack(*ChannelClose.ids)}),
+    ChannelState.CLOSE_REQUESTED: frozenset[bytes](),
+    ChannelState.CLOSING: frozenset(IDS.pack(*method.ids) for method in (ChannelClose, ChannelCloseOk)),
+    ChannelState.CROSSED: frozenset(IDS.pack(*method.ids) for method in (ChannelOpen, ChannelClose, ChannelCloseOk)),
+}
 
 
 class AmqpConnection(Lifecycle):
@@ -71,6 +84,7 @@ class AmqpConnection(Lifecycle):
 
     peer: ClassVar[str]  # the role of the other side, as in ROLE_NAMES
     grid: ClassVar[Grid[ConnectionState]]
+    channel_grid: ClassVar[Grid[ChannelState]]
     fast_readers: ClassVar[dict[bytes, FastReader]]
 
     def __init__(self, limits: ConnectionLimits) -> None:
@@ -87,12 +101,13 @@ class AmqpConnection(Lifecycle):
         if type(data) is not bytes:
             data = bytes(data)  # slices of it are kept
         self._now = self._heart.received_at = now
-        if self._state is not ConnectionState.CLOSED:
+        if self._state is not ConnectionState.CLOSED and not self._is_unreadable:
             self._read(data)
         return self._take_events()
 
     def _read(self, data: bytes) -> None:
-        reader, fast_readers, channels, events = self._reader, self.fast_readers, self._channels, self._events
+        reader, channels, events = self._reader, self._channels, self._events
+        fast_readers = self.fast_readers if self._state is ConnectionState.OPEN else NO_READERS
         body_max, depth = self._one_piece_max, self.limits.table_depth
         for kind, number, start, stop in reader.frames(data):
             if kind == FRAME_METHOD:
@@ -107,8 +122,10 @@ class AmqpConnection(Lifecycle):
                     events.append(event)
                     continue
             self._process_frame(kind, number, start, stop)
-            if self._state is ConnectionState.CLOSED:
+            if self._state is ConnectionState.CLOSED or self._is_unreadable:
                 return
+            if self._state is not ConnectionState.OPEN:
+                fast_readers = NO_READERS
 
     def _process_frame(self, kind: int, number: int, start: int, stop: int) -> None:
         """Process one frame on the general path; its errors become events."""
@@ -140,11 +157,17 @@ class AmqpConnection(Lifecycle):
             self._put_method(self._channel_zero, ConnectionCloseOk())
 
     def _refuse_oversize(self, payload_bytes: int) -> None:
-        """Send the reason and end: close-ok may never arrive after the oversized frame."""
+        """End with the reason: close-ok may never arrive after the oversized frame."""
         if self._state is ConnectionState.CLOSING:
             self._terminate(self._reason)
             return
+        self._is_unreadable = True
+        if self._state in CONNECTION_ENDS:
+            return
         error = FrameError(f"a frame with a payload of {payload_bytes} bytes exceeds the frame-max of {self.frame_max}")
+        if self.role == "S" and self._state is ConnectionState.OPEN:
+            self._fail(error)
+            return
         if self._state not in BEFORE_START:
             self._put_method(self._channel_zero, ConnectionClose(error.reply_code, error.reply_text))
         self._terminate(error)
@@ -172,11 +195,13 @@ class AmqpConnection(Lifecycle):
             getattr(self, f"_on_{cell.action}")(method)  # _is_ignored has filtered out the cells that name no action
 
     def _is_ignored(self, number: int, ids: bytes) -> bool:
-        """Return whether a frame is ignored: after this side's close, only close and close-ok are processed (2.3.7)."""
-        if self._state is ConnectionState.CLOSING:
-            return number != 0 or ids not in CONNECTION_CLOSES
+        """Return whether a frame is ignored (2.3.7): after this side's close, only close and close-ok are processed;
+        before it, after the peer's close or error, only close.
+        """
+        if self._state in CONNECTION_ENDS:
+            return number != 0 or ids not in CONNECTION_ENDS[self._state]
         channel = self._channels.get(number)
-        return channel is not None and channel.state is ChannelState.CLOSING and ids not in CHANNEL_CLOSES
+        return channel is not None and channel.state in CHANNEL_ENDS and ids not in CHANNEL_ENDS[channel.state]
 
     def _check(self, cell: Cell[Any], subject: str, state: Enum, ids: tuple[int, int] = (0, 0)) -> None:
         if cell.error is not None:
@@ -188,7 +213,8 @@ class AmqpConnection(Lifecycle):
         channel = self._channel_of(number, row.name, ids)
         channel.check_idle()
         column = row.name.partition(".")[2] if row.class_id == CHANNEL_CLASS else "other"
-        cell = CHANNEL[channel.state].get(column) or CHANNEL[channel.state]["other"]
+        row_of_state = self.channel_grid[channel.state]
+        cell = row_of_state.get(column) or row_of_state["other"]
         self._check(cell, row.name, channel.state, ids)
         if cell.state is ChannelState.NONE:
             del self._channels[number]
@@ -206,7 +232,7 @@ class AmqpConnection(Lifecycle):
         if self._is_ignored(number, b""):
             return
         channel = self._channel_of(number, "a content frame")
-        self._check(CHANNEL[channel.state]["other"], "a content frame", channel.state)
+        self._check(self.channel_grid[channel.state]["other"], "a content frame", channel.state)
         buffer = self._reader.buffer
         if kind == FRAME_HEADER:
             if stop - start > self._reader.header_max:
@@ -233,6 +259,7 @@ class AmqpConnection(Lifecycle):
     # Actions of the channel grid
 
     def _on_channel_opened(self, channel: Channel, method: Method) -> None:
+        self._channels.pop(channel.number, None)  # one whose close has crossed ours
         # Count the open channels, whatever their numbers, as RabbitMQ does: existing clients count upwards and never
         # reuse a number.
         opened, opened_max = len(self._channels), self.channel_max or CHANNEL_MAX
@@ -240,7 +267,7 @@ class AmqpConnection(Lifecycle):
             raise NotAllowed(
                 f"number of channels opened ({opened}) has reached the negotiated channel_max ({opened_max})"
             )
-        self._channels[channel.number] = channel
+        self._channels[channel.number] = channel = Channel(channel.number, ChannelState.OPEN, self._budget)
         self._put_method(channel, ChannelOpenOk())
         self._events.append(ChannelOpened(channel.number))
 
@@ -255,7 +282,7 @@ class AmqpConnection(Lifecycle):
     def _on_channel_closed(self, channel: Channel, method: ChannelClose) -> None:
         """Close the channel. The peer ignores everything except close-ok, so the rest of a body is not sent."""
         self._put_now([self._method_frame(channel.number, ChannelCloseOk())])
-        self._events.append(ChannelClosed(channel.number, True, _reason(method, ChannelException)))
+        self._events.append(ChannelClosed(channel.number, True, reason(method, ChannelException)))
 
     def _on_channel_crossed(self, channel: Channel, _method: ChannelClose) -> None:
         self._put_now([self._method_frame(channel.number, ChannelCloseOk())])
@@ -277,7 +304,7 @@ class AmqpConnection(Lifecycle):
 
     def _on_closed(self, method: ConnectionClose) -> None:
         self._put_method(self._channel_zero, ConnectionCloseOk())
-        self._terminate(_reason(method, ConnectionException), by_peer=True)
+        self._terminate(reason(method, ConnectionException), by_peer=True)
 
     def _on_crossed(self, _method: ConnectionClose) -> None:
         self._put_method(self._channel_zero, ConnectionCloseOk())
@@ -290,7 +317,8 @@ class AmqpConnection(Lifecycle):
         self._events.append(MethodReceived(0, method))
 
 
-def _reason(method: ConnectionClose | ChannelClose, level: type[AmqpError]) -> AmqpError | None:
+def reason(method: ConnectionClose | ChannelClose, level: type[AmqpError]) -> AmqpError | None:
+    """Return the error of a received close; None for an orderly one."""
     if method.reply_code == REPLY_SUCCESS:
         return None
     return by_code(

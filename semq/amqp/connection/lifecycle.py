@@ -46,7 +46,8 @@ class Lifecycle(CommandSender):
         self._started = False
         self._deadline: float | None = None  # end of the time allowed for the negotiation or the close
         self._heart = Heartbeat()
-        self._reason: AmqpError | None = None  # the error for which this side closes the connection
+        self._reason: AmqpError | None = None  # the error for which this side, or the peer, closes the connection
+        self._is_unreadable = False  # an oversized frame has arrived: nothing after it can be read
 
     # Interface of the owner
 
@@ -116,8 +117,10 @@ class Lifecycle(CommandSender):
     def receive_eof(self, now: float) -> list[ConnectionEvent]:
         """Process the end of input; return the events."""
         self._now = now
-        if self._state is ConnectionState.CLOSING:
+        if self._state in {ConnectionState.CLOSING, ConnectionState.FAILED}:
             self._terminate(self._reason)
+        elif self._state is ConnectionState.CLOSE_REQUESTED:
+            self._terminate(self._reason, by_peer=True)
         elif not self.is_closed:
             self._terminate(PeerGone("the peer closed the socket without closing the connection"))
         return self._take_events()
@@ -159,9 +162,16 @@ class Lifecycle(CommandSender):
             self._terminate(reason)
             return
         self._put_method(self._channel_zero, method)
+        self._answer_closes()
+        if self._is_unreadable:
+            self._terminate(reason)
+            return
         self._state, self._reason = ConnectionState.CLOSING, reason
         self._deadline = self._now + self.limits.close_s
         self._channels.clear()
+
+    def _answer_closes(self) -> None:
+        """Send close-ok for each connection.close of the peer that waits for it."""
 
     # Errors of the peer
 

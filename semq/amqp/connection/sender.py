@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 from semq.amqp import fast_path
 from semq.amqp.codec import encode_method
 from semq.amqp.connection.channel import Budget, Channel, ContentMethod
-from semq.amqp.connection.states import ChannelState, ConnectionState
+from semq.amqp.connection.states import ANSWERING, ChannelState, ConnectionState
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import LocalMisuse
 from semq.amqp.frames import END, FRAME_HEAD, frame
@@ -20,7 +20,7 @@ JOINED_MAX: Final = 16_384  # largest body that is copied into one piece with th
 UNLIMITED: Final = (1 << 32) - 1  # largest payload of a frame if there is no frame-max
 # Classes whose methods ``send`` refuses, except SENDABLE_METHODS and connection.update-secret.
 LIFECYCLE_CLASSES: Final = frozenset({CLASS_IDS["connection"], CLASS_IDS["channel"]})
-SENDABLE_METHODS: Final = frozenset({"channel.flow"})
+SENDABLE_METHODS: Final = frozenset({"channel.flow", "channel.flow-ok"})
 
 Octets = bytes | memoryview
 
@@ -81,7 +81,7 @@ class CommandSender:
 
     def _require_channel(self, number: int) -> Channel:
         channel = self._channels.get(number)
-        if channel is None or channel.state is not ChannelState.OPEN:
+        if channel is None or channel.state not in ANSWERING:
             raise LocalMisuse(f"channel {number} is not open")
         return channel
 

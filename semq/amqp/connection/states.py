@@ -31,6 +31,8 @@ class ConnectionState(Enum):
     LOGIN_SENT = "login sent"  # client: waits for tune
     OPEN_SENT = "open sent"  # client: waits for open-ok
     OPEN = "open"
+    FAILED = "failed"  # server: the peer made an error; the owner sends close when it is its turn
+    CLOSE_REQUESTED = "close requested"  # server: close has arrived; the owner answers when it is its turn
     CLOSING = "closing"  # close has been sent: waits for close-ok
     CLOSE_RECEIVED = "close received"  # close-ok has been sent: only a repeated close is answered
     CLOSED = "closed"
@@ -44,29 +46,39 @@ class ChannelState(Enum):
     NONE = "none"  # not in use
     OPENING = "opening"  # client: waits for open-ok
     OPEN = "open"
+    FAILED = "failed"  # server: the peer made an error; the owner sends close when it is its turn
+    CLOSE_REQUESTED = "close requested"  # server: close has arrived; the owner answers when it is its turn
     CLOSING = "closing"  # close has been sent: waits for close-ok
+    CROSSED = "crossed"  # server: both sides have sent close, this one close-ok; the peer may omit its close-ok
 
+
+# States in which the owner still answers what came before
+ANSWERING = frozenset({ChannelState.OPEN, ChannelState.FAILED, ChannelState.CLOSE_REQUESTED})
 
 # Methods of class connection; "channel" is any frame on a channel other than 0. No supported SASL mechanism has a
 # challenge.
 SERVER_GRID = """
-state          start-ok             secure-ok tune-ok     open               update-secret
-START_SENT     LOGIN_RECEIVED:login !         !           !                  !
-LOGIN_RECEIVED !                    !         !           !                  !
-TUNE_SENT      !                    !         TUNED:tuned !                  !
-TUNED          !                    !         !           OPEN_RECEIVED:open !
-OPEN_RECEIVED  !                    !         !           !                  !
-OPEN           !                    !         !           !                  .:secret
-CLOSING        .                    .         .           .                  .
+state           start-ok             secure-ok tune-ok     open               update-secret
+START_SENT      LOGIN_RECEIVED:login !         !           !                  !
+LOGIN_RECEIVED  !                    !         !           !                  !
+TUNE_SENT       !                    !         TUNED:tuned !                  !
+TUNED           !                    !         !           OPEN_RECEIVED:open !
+OPEN_RECEIVED   !                    !         !           !                  !
+OPEN            !                    !         !           !                  .:secret
+FAILED          .                    .         .           .                  .
+CLOSE_REQUESTED .                    .         .           .                  .
+CLOSING         .                    .         .           .                  .
 
-state          close                 close-ok     channel
-START_SENT     CLOSE_RECEIVED:closed !            !504
-LOGIN_RECEIVED CLOSE_RECEIVED:closed !            !504
-TUNE_SENT      CLOSE_RECEIVED:closed !            !504
-TUNED          CLOSE_RECEIVED:closed !            !504
-OPEN_RECEIVED  CLOSE_RECEIVED:closed !            !504
-OPEN           CLOSE_RECEIVED:closed !            .:traffic
-CLOSING        .:crossed             CLOSED:ended .
+state           close                     close-ok     channel
+START_SENT      CLOSE_RECEIVED:closed     !            !504
+LOGIN_RECEIVED  CLOSE_RECEIVED:closed     !            !504
+TUNE_SENT       CLOSE_RECEIVED:closed     !            !504
+TUNED           CLOSE_RECEIVED:closed     !            !504
+OPEN_RECEIVED   CLOSE_RECEIVED:closed     !            !504
+OPEN            CLOSE_REQUESTED:requested !            .:traffic
+FAILED          .:repeated                .            .
+CLOSE_REQUESTED .:repeated                .            .
+CLOSING         .:crossed                 CLOSED:ended .
 """
 
 CLIENT_GRID = """
@@ -86,12 +98,22 @@ CLOSING     .         .           .
 """
 
 # Methods of class channel; "other" is any other method or content frame.
-CHANNEL_GRID = """
-state   open        open-ok        flow   close       close-ok      other
-NONE    OPEN:opened !504           !504   !504        !504          !504
-OPENING !504        OPEN:confirmed !      NONE:closed !             !
-OPEN    !504        !              .:flow NONE:closed !             .:other
-CLOSING .           .              .      .:crossed   NONE:released .
+SERVER_CHANNEL_GRID = """
+state           open        open-ok flow   close                  close-ok      other
+NONE            OPEN:opened !504    !504   !504                   !504          !504
+OPEN            !504        !       .:flow CLOSE_REQUESTED:closed !             .:other
+FAILED          .           .       .      CLOSE_REQUESTED:closed .             .
+CLOSE_REQUESTED .           .       .      .                      .             .
+CLOSING         .           .       .      CROSSED:crossed        NONE:released .
+CROSSED         OPEN:opened .       .      .:crossed              NONE:released .
+"""
+
+CLIENT_CHANNEL_GRID = """
+state   open open-ok        flow   close       close-ok      other
+NONE    !504 !504           !504   !504        !504          !504
+OPENING !504 OPEN:confirmed !      NONE:closed !             !
+OPEN    !504 !              .:flow NONE:closed !             .:other
+CLOSING .    .              .      .:crossed   NONE:released .
 """
 
 State = TypeVar("State", ConnectionState, ChannelState)
@@ -130,4 +152,5 @@ def _cell(cell: str, states: type[State]) -> Cell[State]:
 
 SERVER = read_grid(SERVER_GRID, ConnectionState)
 CLIENT = read_grid(CLIENT_GRID, ConnectionState)
-CHANNEL = read_grid(CHANNEL_GRID, ChannelState)
+SERVER_CHANNEL = read_grid(SERVER_CHANNEL_GRID, ChannelState)
+CLIENT_CHANNEL = read_grid(CLIENT_CHANNEL_GRID, ChannelState)

@@ -96,9 +96,9 @@ class ArrivingBody:
 
     def _saved(self, error: BaseException | None) -> None:
         channel, error = self._channel, self._failure or error
-        if not channel.is_open or error is not None:
+        if not channel.is_open or channel.is_stopped or error is not None:
             self.abandon()
-            if channel.is_open:
+            if channel.is_open and not channel.is_stopped:
                 channel.session.fail_channel(channel, refusals.not_stored())
             return
         body = StoredBody(channel.session.server.bodies, self._body_id, self._header.body_size)

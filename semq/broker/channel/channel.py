@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 from semq.amqp.content import ContentHeader
-from semq.amqp.errors import LocalMisuse, ResourceError
+from semq.amqp.errors import AmqpError, LocalMisuse, ResourceError
 from semq.amqp.events import ConnectionEvent
 from semq.amqp.methods import BasicDeliver, BasicGetOk, BasicReturn, Method
 from semq.broker import refusals
@@ -28,7 +28,7 @@ from semq.broker.long_tasks import SLICE
 from semq.broker.queues.bodies import Body, LargeBody
 from semq.broker.queues.message import QueueEntry
 from semq.broker.queues.queue import Disposition
-from semq.broker.services import ServiceQueue
+from semq.broker.services import Publications, ServiceQueue
 
 WaitingContent: TypeAlias = tuple[BasicReturn | BasicGetOk | BasicDeliver, ContentHeader, LargeBody]
 
@@ -42,20 +42,24 @@ class BrokerChannel:
         "confirms",
         "consumer_unacked",
         "consumers",
+        "failure",
         "feeder",
         "held",
         "is_flowing",
         "is_open",
+        "is_stopped",
         "last_queue",
         "lowest_tag",
         "next_tag",
         "number",
         "prefetch",
         "prefetch_global",
+        "publications",
         "reply_consumer",
         "session",
         "transaction",
         "unacked",
+        "unanswered",
         "waiting_contents",
     )
 
@@ -63,6 +67,9 @@ class BrokerChannel:
         self.session = session
         self.number = number
         self.is_open = True
+        self.is_stopped = False  # True: no event is processed any more; the end waits for ``unanswered``
+        self.failure: AmqpError | None = None  # the error that ends the channel
+        self.unanswered = 0  # number of publishes whose outcome is not known
         self.is_flowing = True  # False: the client has stopped deliveries by channel.flow
         self.last_queue = ""  # name of the queue declared last
         self.prefetch = 0  # for consumers started from now on; 0: no limit
@@ -72,6 +79,7 @@ class BrokerChannel:
         self.consumer_unacked = 0  # unacknowledged deliveries to consumers, without basic.get
         self.next_tag = 1
         self.lowest_tag = 1  # no lower tag is outstanding
+        self.publications = Publications()
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
         self.reply_consumer: ChannelConsumer | None = None
@@ -406,20 +414,35 @@ class BrokerChannel:
             del self.unacked[tag]
         self.apply_in_slices([delivery for _, delivery in lost], Disposition.LOST)
 
+    def stop_feeding(self) -> None:
+        """Stop sending a large body, whose rest the client would ignore; process the events that wait for its end."""
+        if self.feeder is not None:
+            self._drop_feeder()
+            self.release()
+
+    def _drop_feeder(self) -> None:
+        if self.feeder is not None:
+            self.session.feeding.pop(self, None)
+            self.feeder.cancel()
+            self.feeder = None
+        for _, _, body in self.waiting_contents:
+            body.release()
+        self.waiting_contents.clear()
+
+    def stop(self) -> None:
+        """Process no further event, and deliver nothing more."""
+        self.is_stopped = True
+        for consumer in list(self.consumers.values()):
+            self.drop_consumer(consumer)
+
     def end(self) -> None:
         """End the channel. Consumers are removed before the requeue, so that nothing is redelivered to them."""
         self.is_open = False
         self.held = None
         if self.arrival is not None:
             self.arrival.abandon()
-        if self.feeder is not None:
-            self.session.feeding.pop(self, None)
-            self.feeder.cancel()
-        for _, _, body in self.waiting_contents:
-            body.release()
-        self.waiting_contents.clear()
-        for consumer in list(self.consumers.values()):
-            self.drop_consumer(consumer)
+        self._drop_feeder()
+        self.stop()
         self.requeue_unacked()
 
     # Confirms.
@@ -431,6 +454,13 @@ class BrokerChannel:
         """
         self.session.allowance.end_publish(size)
         self.confirm(sequence, error is None)
+        self.note_outcome()
+
+    def note_outcome(self) -> None:
+        """Note that the outcome of one more publish is known."""
+        self.unanswered -= 1
+        if self.is_stopped:
+            self.session.end_if_answered(self)
 
     def confirm(self, sequence: int, is_safe: bool) -> None:
         """Note the outcome of one publish. The confirm is sent at the end of the turn."""

@@ -153,7 +153,7 @@ class Getter:
 
     @property
     def is_waiting(self) -> bool:
-        return self._channel.is_open
+        return self._channel.is_open and not self._channel.is_stopped
 
     def fits(self, header: ContentHeader) -> bool:
         return len(header.raw) <= self._channel.session.machine.payload_max
@@ -190,7 +190,9 @@ def confirm_select(channel: BrokerChannel, request: m.ConfirmSelect) -> None:
     """confirm.select (RabbitMQ): number and confirm publishes from now on."""
     if channel.transaction is not None:
         raise refusals.bad_request("cannot switch from tx to confirm mode")
-    channel.confirms = channel.confirms or Confirms()
+    if channel.confirms is None:
+        channel.confirms = Confirms()
+        channel.publications.begin_confirms()
     channel.reply(m.ConfirmSelectOk(), request.no_wait)
 
 

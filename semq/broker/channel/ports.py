@@ -67,6 +67,9 @@ class ConnectedChannel(Protocol):
 
     number: int
     is_open: bool
+    is_stopped: bool
+    failure: AmqpError | None
+    unanswered: int
     is_flowing: bool
     prefetch: int
     prefetch_global: int
@@ -103,6 +106,8 @@ class ConnectedChannel(Protocol):
     def release(self) -> None: ...
 
     def write_confirms(self) -> None: ...
+
+    def stop(self) -> None: ...
 
     def end(self) -> None: ...
 
@@ -161,6 +166,8 @@ class ChannelConnection(Protocol):
     def close(self, error: AmqpError) -> None: ...
 
     def fail_channel(self, channel: ConnectedChannel, error: AmqpError) -> None: ...
+
+    def end_if_answered(self, channel: ConnectedChannel) -> None: ...
 
     def publish_arrived(self, channel: ConnectedChannel, event: Published) -> None: ...
 

@@ -36,6 +36,7 @@ def publish(channel: BrokerChannel, event: Published) -> None:
     """Process one published message. Raises AmqpError if it is not permitted."""
     session = channel.session
     session.published += 1
+    place = channel.publications.next_number()
     exchange = check_publish(channel, event)
     if needs_name_check(event.header):
         resolve_names(channel, event)
@@ -49,12 +50,14 @@ def publish(channel: BrokerChannel, event: Published) -> None:
     if exchange.is_service:
         assert isinstance(exchange, ServiceExchange)
         session.allowance.begin_publish(weight(event.header, event.body))
-        _offer(exchange, event, Settlement(channel, event, number))
+        channel.unanswered += 1
+        _offer(exchange, event, Settlement(channel, event, number, place), place)
         return
     outcome = deliver(channel, exchange, event, message_of(event))
     if outcome.must_be_stored:
         size = weight(event.header, event.body)
         session.allowance.begin_publish(size)
+        channel.unanswered += 1
         session.journal.confirm_when_saved(channel, number, size)
     elif number:
         channel.confirm(number, not outcome.is_refused)
@@ -118,11 +121,13 @@ def send_return(channel: BrokerChannel, event: Published, code: int, text: str) 
 class Settlement:
     """The ``settle`` callback of one publish to a service."""
 
-    __slots__ = ("_channel", "_event", "_number", "_size")
+    __slots__ = ("_channel", "_event", "_number", "_place", "_size")
 
-    def __init__(self, channel: BrokerChannel, event: Published, number: int) -> None:
+    def __init__(self, channel: BrokerChannel, event: Published, number: int, place: int) -> None:
+        """``number``: of the confirm, 0 for none. ``place``: in the publications of the channel."""
         self._channel = channel
         self._number = number
+        self._place = place
         self._size = weight(event.header, event.body)
         self._event: Published | None = event
 
@@ -131,13 +136,16 @@ class Settlement:
         if event is None:
             raise RuntimeError("a service settled the same message twice")
         channel.session.allowance.end_publish(self._size)
-        if not channel.is_open:
-            return
+        if channel.is_open:
+            self._report(channel, event, outcome)
+        channel.note_outcome()
+
+    def _report(self, channel: BrokerChannel, event: Published, outcome: Outcome) -> None:
         match outcome:
             case Confirmed():
                 channel.confirm(self._number, True)
             case ServiceNacked(error=error) if error is not None and not self._number:
-                channel.session.fail_channel(channel, error.at(60, 40))
+                self._close(channel, error)
             case ServiceNacked():
                 channel.confirm(self._number, False)
             case ReturnedToSender(reply_code=code, reply_text=text):
@@ -145,7 +153,11 @@ class Settlement:
                     send_return(channel, event, code, text)
                 channel.confirm(self._number, True)
             case Refused(error=error):
-                channel.session.fail_channel(channel, error.at(60, 40))
+                self._close(channel, error)
+
+    def _close(self, channel: BrokerChannel, error: AmqpError) -> None:
+        channel.publications.refuse(self._place)
+        channel.session.fail_channel(channel, error.at(60, 40))
 
 
 class CommitSettlement:
@@ -200,16 +212,27 @@ def commit(channel: BrokerChannel, pending: Commit) -> None:
     session.journal.when_saved(pending.note_saved)
 
 
-def _offer(exchange: ServiceExchange, event: Published, settle: Settlement | CommitSettlement) -> None:
-    session = settle._channel.session  # noqa: SLF001 - both classes are in this module
+def _offer(exchange: ServiceExchange, event: Published, settle: Settlement | CommitSettlement, place: int = 0) -> None:
+    channel = settle._channel  # noqa: SLF001 - both classes are in this module
     # Only a service that ``drains`` gets a message larger than ``body_max`` (``check_publish``): without its body.
     body = event.body if event.header.body_size <= exchange.body_max else b""
     arrived: object = event.body  # declared as bytes; ``arrival`` puts an ArrivingDocument here
     document = arrived if isinstance(arrived, ArrivingDocument) else None
     body = b"" if document is not None else body
     try:
+        publications = channel.publications if place else None
         exchange.publish(
-            OfferedMessage(session.info, event.routing_key, event.header, body, event.mandatory, settle, document)
+            OfferedMessage(
+                channel.session.info,
+                event.routing_key,
+                event.header,
+                body,
+                event.mandatory,
+                settle,
+                document,
+                publications,
+                place,
+            )
         )
     except AmqpError as error:
         settle(Refused(error))

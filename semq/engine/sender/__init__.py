@@ -3,6 +3,8 @@
 | module          | subject                                                                |
 |-----------------|------------------------------------------------------------------------|
 | submission      | S1: documents become rows of tb_0031                                   |
+| under_way       | documents that are checked and not committed yet                       |
+| destination     | what can be sent at once to one destination                            |
 | accepted_lines  | the detail of the ledger line about a new row                          |
 | groups          | documents to a group: a message for each member                        |
 | scheduling      | documents that wait for their time (@NotBefore)                        |

@@ -63,10 +63,14 @@ def schedule(
     refused: list[tuple[Submission, SemqError]] = []
     for index, submission in enumerate(submissions):
         known = _known(unit, waiting, submission.token) if submission.token else None
-        if known is not None and known.digest != submission.digest:
-            refused.append((submission, errors.TokenReused(token=submission.token, lk0=str(known.lk0))))
-        elif known is None and index in faults:
-            refused.append((submission, faults[index]))
+        fault: SemqError | None = faults.get(index) if known is None else None
+        if submission.is_withdrawn:
+            fault = errors.Withdrawn()
+        elif known is not None and known.digest != submission.digest:
+            fault = errors.TokenReused(token=submission.token, lk0=str(known.lk0))
+        if fault is not None:
+            submission.note_refused(fault)
+            refused.append((submission, fault))
         else:
             if known is None:
                 row = _row(core, submission)

@@ -6,7 +6,6 @@ up and no document waits, one transaction includes S1 and S2.
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -20,11 +19,12 @@ from semq.engine.latency import Stage
 from semq.engine.partners import Partners
 from semq.engine.ports import Accepted, Seal, Secrecy, Submission
 from semq.engine.sender.accepted_lines import detail_of_submission
+from semq.engine.sender.destination import Destination
 from semq.engine.sender.groups import GroupExpansion, is_group, messages
-from semq.engine.sender.lanes import Lane
 from semq.engine.sender.outbound import OutboundRows
 from semq.engine.sender.positions import in_sequence, take_position
 from semq.engine.sender.scheduling import check_times, schedule
+from semq.engine.sender.under_way import DocumentsUnderWay
 from semq.engine.stored_envelopes import encode_envelope
 from semq.engine.tracks import level
 from semq.engine.uplink import NodeSessions
@@ -36,7 +36,6 @@ from semq.store.work import COMMITTED, SENT_BODIES, Steps, work
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Body, Data, Envelope
 from semq.umx_t.errors import BadAddress
-from semq.umx_t.floor import Floor
 from semq.umx_t.headers import check_combination
 from semq.umx_t.pieces import AFTER_PIECES_MS, PIECES_USER
 from semq.umx_t.status import Direction, Outcome, SaveFwd, SendStatus
@@ -55,6 +54,7 @@ class Acceptance:
         self.secrecy = secrecy
         self.groups = GroupExpansion(partners)
         self.stopping = False
+        self._under_way = DocumentsUnderWay()
         self._on_scheduled: Callable[[int], None] = lambda at: None
 
     def report_scheduled(self, callback: Callable[[int], None]) -> None:
@@ -75,6 +75,9 @@ class Acceptance:
         later: list[Submission] = []
         faults_later: dict[int, SemqError] = {}
         for submission in submissions:
+            if submission.is_withdrawn:
+                submission.failed(errors.Withdrawn())
+                continue
             is_later = submission.not_before > 0 and submission.not_before > self.core.now_ms()
             group, group_faults = (later, faults_later) if is_later else (at_once, faults)
             try:
@@ -83,11 +86,14 @@ class Acceptance:
             except SemqError as error:
                 self.core.count("refused")
                 _hold(submission, error)
+                submission.note_refused(error)
                 submission.failed(error)
                 continue
             if fault is not None:
                 _hold(submission, fault)
                 group_faults[len(group)] = fault
+            elif not is_later:
+                self._under_way.begin(submission)
             group.append(submission)
         if at_once:
             self._post_now(at_once, faults)
@@ -113,6 +119,9 @@ class Acceptance:
 
     def submit_in_pieces(self, submission: Submission) -> None:
         """Accept the manifest of a document whose pieces are stored; it waits until they are at the target."""
+        if submission.is_withdrawn:
+            submission.failed(errors.Withdrawn())
+            return
         submission.not_before = AFTER_PIECES_MS
         submission.digest = sha256(submission.body).digest()
         self.core.post(schedule(self.core, [submission], {}, lambda at: None), failed=submission.failed)
@@ -163,6 +172,7 @@ class Acceptance:
         for index, submission in enumerate(submissions):
             accepted.decide(submission, faults.get(index))
         yield COMMITTED
+        self._under_way.end(submissions)
         accepted.apply()
 
     def _failed(self, submissions: list[Submission], faults: Mapping[int, SemqError], error: Exception) -> None:
@@ -170,6 +180,7 @@ class Acceptance:
             # The store does not report which document failed.
             self._post_in_turn([(submission, faults.get(index)) for index, submission in enumerate(submissions)])
             return
+        self._under_way.end(submissions)
         for submission in submissions:
             submission.failed(error)
 
@@ -251,15 +262,19 @@ class Acceptance:
         dest = str(submission.target.node)
         if submission.target.node != self.core.address:
             self.partners.check(dest)
-            key, waiting = submission.attributes.app_key, self.rows.unsettled.get(dest, 0)
-            terms = self.partners.check_agreement(dest, key, len(submission.body), waiting)
+            key = submission.attributes.app_key
+            terms = self.partners.check_agreement(dest, key, len(submission.body), self._waiting(dest))
             if terms is not None and terms.encrypt and not submission.attributes.encrypt:
                 submission.attributes = replace(submission.attributes, encrypt=True)
-        if self.rows.unsettled.get(dest, 0) >= settings.quota_rows_per_partner:
-            raise errors.QuotaReached(target=dest, waiting=self.rows.unsettled[dest])
+        if (waiting := self._waiting(dest)) >= settings.quota_rows_per_partner:
+            raise errors.QuotaReached(target=dest, waiting=waiting)
         submission.seal = self.secrecy.seal_for(submission.target, submission.attributes)
         if submission.seal is not None and not submission.attributes.encrypt:
             submission.attributes = replace(submission.attributes, encrypt=True)
+
+    def _waiting(self, dest: str) -> int:
+        """Return the number of documents to a node that are not settled, those under way included."""
+        return self.rows.unsettled.get(dest, 0) + self._under_way.count(dest)
 
     def _take_rate(self, submission: Submission) -> None:
         self.partners.take_rate(str(submission.target.node), submission.attributes.app_key, self.core.now())
@@ -277,28 +292,6 @@ def _hold(submission: Submission, error: Exception) -> None:
     """Let later submissions of the sequence wait if this one waits; a refused one is left out of the order."""
     if submission.held is not None and not isinstance(error, BadInput):
         submission.held.hold(submission.row_id, submission.attributes, submission.target)
-
-
-@dataclass(slots=True, eq=False)
-class _Destination:
-    """The documents of one unit to one destination."""
-
-    dest: str
-    lane: Lane
-    capacity: int  #: number of messages that may be sent now
-    stream: OutStreamKey
-    floor: Floor
-    remark: str  #: about the session, for the ledger
-    sent: list[int] = field(default_factory=list)  #: rows that are sent after this commit
-    dropped: list[int] = field(default_factory=list)  #: rows of class 1 that could not be sent
-    frames: list[Data] = field(default_factory=list)
-    waits: dict[int, int] = field(default_factory=dict)  #: number of rows in SS_INIT, by priority
-
-    def takes(self, row: Outbound, window: int) -> bool:
-        """Whether a document can be sent at once; only class 1 overtakes waiting documents."""
-        if self.lane.has_waiting and row.save_fwd is not SaveFwd.DROP:
-            return False
-        return len(self.frames) < self.capacity and row.sid < self.floor.value + window
 
 
 def _needs(inc: int, submissions: Sequence[Submission]) -> Needs:
@@ -324,7 +317,7 @@ class _UnitAcceptance:
         self._at = core.now_ms()
         self._accepted: list[tuple[Submission, Accepted]] = []
         self._refused: list[tuple[Submission, SemqError]] = []
-        self._destinations: dict[Address, _Destination] = {}
+        self._destinations: dict[Address, Destination] = {}
         self._new_seals: list[Seal] = []
         self._events: list[Any] = []
         self._unkept: list[Outbound] = []  #: documents that are sent and not stored
@@ -332,8 +325,10 @@ class _UnitAcceptance:
     def decide(self, submission: Submission, fault: SemqError | None) -> None:
         """Accept a document, answer a repeated token, or refuse the document."""
         known = self._unit.tokens.get(submission.token) if submission.token else None
-        if known is None and fault is not None:
-            self._refused.append((submission, fault))
+        if submission.is_withdrawn:
+            self._refused.append((submission, errors.Withdrawn()))
+        elif known is None and fault is not None:
+            self._refuse(submission, fault)
         elif known is None:
             accepted = self._accept_group(submission) if submission.members else self._accept(submission)
             if submission.token:
@@ -342,7 +337,11 @@ class _UnitAcceptance:
         elif known.digest == submission.digest:
             self._note(submission, Accepted(known.lk0, known.digest, repeated=True))
         else:
-            self._refused.append((submission, errors.TokenReused(token=submission.token, lk0=str(known.lk0))))
+            self._refuse(submission, errors.TokenReused(token=submission.token, lk0=str(known.lk0)))
+
+    def _refuse(self, submission: Submission, error: SemqError) -> None:
+        submission.note_refused(error)
+        self._refused.append((submission, error))
 
     def _note(self, submission: Submission, accepted: Accepted) -> None:
         self._accepted.append((submission, accepted))
@@ -402,20 +401,20 @@ class _UnitAcceptance:
         row.digest = envelope.digest
         return envelope, body
 
-    def _destination(self, target: Address) -> _Destination:
+    def _destination(self, target: Address) -> Destination:
         node = target.node
         destination = self._destinations.get(node)
         if destination is None:
             dest = str(node)
             lane, stream = self._rows.pump.lane(dest), OutStreamKey(dest, self._core.inc)
             floor, pump = self._rows.floor_of(stream), self._rows.pump
-            destination = self._destinations[node] = _Destination(
+            destination = self._destinations[node] = Destination(
                 dest, lane, pump.capacity(lane), stream, floor, pump.owner.remark(dest)
             )
         self._destinations[target] = destination
         return destination
 
-    def _new_row(self, submission: Submission, destination: _Destination) -> Outbound:
+    def _new_row(self, submission: Submission, destination: Destination) -> Outbound:
         a = submission.attributes
         lk0 = self._core.new_lk0()
         row = Outbound(
@@ -440,7 +439,7 @@ class _UnitAcceptance:
             take_position(self._unit, row, destination.stream)
         return row
 
-    def _envelope(self, row: Outbound, submission: Submission, destination: _Destination) -> Envelope:
+    def _envelope(self, row: Outbound, submission: Submission, destination: Destination) -> Envelope:
         return Envelope(
             source=self._core.address,
             target=row.target,
@@ -485,7 +484,7 @@ class _UnitAcceptance:
         for submission, error in self._refused:
             submission.failed(error)
 
-    def _send_now(self, destination: _Destination) -> None:
+    def _send_now(self, destination: Destination) -> None:
         rows, pump = self._rows, self._rows.pump
         rows.to_clean += destination.dropped
         rows.unsettled[destination.dest] = (

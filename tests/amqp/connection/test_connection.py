@@ -146,7 +146,8 @@ def test_bytes_that_are_not_a_frame_close_the_connection_at_once(
 @pytest.mark.parametrize("kind", [FRAME_METHOD, FRAME_HEADER, FRAME_BODY])
 def test_an_oversize_frame_ends_the_connection_at_its_head(kind: int) -> None:
     pair = one_channel()
-    (closed,) = pair.server.receive(FRAME_HEAD.pack(kind, 1, 4097), 0)
+    failed, closed = pair.server.receive(FRAME_HEAD.pack(kind, 1, 4097), 0)
+    assert isinstance(failed, ConnectionFailed)
     assert isinstance(closed, ConnectionClosed)
     assert not closed.by_peer
     assert closed.error is not None

@@ -27,7 +27,16 @@ from semq.amqp.events import (
 )
 from semq.amqp.frames import frame
 from semq.amqp.spec import FRAME_METHOD, PROTOCOL_HEADER
-from tests.amqp.helpers import WirePair, header_of, methods, open_channels, opened, output, pamqp_frames
+from tests.amqp.helpers import (
+    AnsweringServer,
+    WirePair,
+    header_of,
+    methods,
+    open_channels,
+    opened,
+    output,
+    pamqp_frames,
+)
 
 LIMITS = ConnectionLimits(
     frame_max=4096, channel_max=4, body_max=2000, arriving_max=3000, stream_from=500, table_depth=5
@@ -73,9 +82,9 @@ class InvariantWatch:
         connection = self.connection
         with suppress(LocalMisuse):  # the connection may have ended before the answer
             match connection, event:
-                case ServerConnection(), LoginOffered():
+                case AnsweringServer(), LoginOffered():
                     connection.accept_login()
-                case ServerConnection(), OpenRequested():
+                case AnsweringServer(), OpenRequested():
                     connection.accept_open()
                 case ClientConnection(), Opened():
                     connection.open_channel(1)
@@ -101,7 +110,7 @@ def check_output(data: bytes) -> None:
 
 
 def fresh_server() -> AnyConnection:
-    server = ServerConnection(LIMITS)
+    server = AnsweringServer(LIMITS)
     server.start(0.0)
     server.receive(PROTOCOL_HEADER, 0.0)
     return server
@@ -151,7 +160,7 @@ def test_random_frames_break_no_invariant(new_connection: Callable[[], AnyConnec
 
 def conversation() -> dict[str, list[bytes]]:
     """Return the bytes that a server and a client send in one conversation, in the pieces that were carried."""
-    pair = WirePair(ServerConnection(LIMITS), ClientConnection(LIMITS))
+    pair = WirePair(AnsweringServer(LIMITS), ClientConnection(LIMITS))
     sent: dict[str, list[bytes]] = {"server": [], "client": []}
 
     def carry() -> None:
@@ -206,7 +215,7 @@ def replay(role: str, data: bytes) -> InvariantWatch:
     """Feed ``data`` to a new connection of this role, in pieces of the recorded sizes; return the watch on this
     connection.
     """
-    connection: AnyConnection = ServerConnection(LIMITS) if role == "server" else ClientConnection(LIMITS)
+    connection: AnyConnection = AnsweringServer(LIMITS) if role == "server" else ClientConnection(LIMITS)
     connection.start(0.0)
     watch = InvariantWatch(connection)
     for piece in bytes_to(role):

@@ -2,12 +2,12 @@
 
 import pytest
 
-from semq.amqp import ClientConnection, ConnectionLimits, ServerConnection
+from semq.amqp import ClientConnection, ConnectionLimits
 from semq.amqp import methods as m
 from semq.amqp.content import Properties
 from semq.amqp.errors import NotFound
 from semq.amqp.events import ConnectionEvent
-from tests.amqp.helpers import Cut, WirePair, amqplain, header_of, in_one_piece, octet_by_octet
+from tests.amqp.helpers import AnsweringServer, Cut, WirePair, amqplain, header_of, in_one_piece, octet_by_octet
 
 LIMITS = ConnectionLimits(frame_max=4096, heartbeat=0)
 BODY = bytes(range(256)) * 20  # more than one frame
@@ -15,7 +15,7 @@ BODY = bytes(range(256)) * 20  # more than one frame
 
 def conversation(cut: Cut) -> list[tuple[str, ConnectionEvent]]:
     pair = WirePair(
-        ServerConnection(LIMITS),
+        AnsweringServer(LIMITS),
         ClientConnection(LIMITS, mechanism="AMQPLAIN", response=amqplain("u", "p")),
         cut,
     )

@@ -20,7 +20,7 @@ from semq.amqp.errors import (
 from semq.amqp.events import ChannelClosed, ChannelReleased, ConnectionClosed, ConnectionEvent
 from semq.amqp.frames import HEARTBEAT_FRAME, frame
 from semq.amqp.spec import FRAME_METHOD
-from tests.amqp.helpers import WirePair, open_channels, opened, output, pamqp_frames
+from tests.amqp.helpers import AnsweringServer, WirePair, open_channels, opened, output, pamqp_frames
 
 BEATING = ConnectionLimits(heartbeat=10)
 
@@ -39,7 +39,7 @@ def due(connection: ServerConnection | ClientConnection) -> float | None:
 
 
 def test_a_connection_is_started_once() -> None:
-    server = ServerConnection()
+    server = AnsweringServer()
     with pytest.raises(LocalMisuse):
         server.receive(b"AMQP", 0)
     server.start(0)
@@ -49,7 +49,7 @@ def test_a_connection_is_started_once() -> None:
 
 def test_a_slow_negotiation_is_given_up() -> None:
     for connection in (
-        ServerConnection(ConnectionLimits(handshake_s=3)),
+        AnsweringServer(ConnectionLimits(handshake_s=3)),
         ClientConnection(ConnectionLimits(handshake_s=3)),
     ):
         connection.start(100)
@@ -188,7 +188,7 @@ def test_a_long_text_of_a_close_is_cut() -> None:
     assert frame_.reply_text == "é" * 127
 
 
-@pytest.mark.parametrize("connection", [ServerConnection(), ClientConnection()])
+@pytest.mark.parametrize("connection", [AnsweringServer(), ClientConnection()])
 def test_a_connection_closed_before_connection_start_sends_nothing_more(
     connection: ServerConnection | ClientConnection,
 ) -> None:

@@ -23,7 +23,7 @@ from semq.amqp.frames import HEARTBEAT_FRAME, frame
 from semq.amqp.methods import Method
 from semq.amqp.spec import FRAME_METHOD, PROTOCOL_HEADER
 from semq.amqp.wire import Table
-from tests.amqp.helpers import WirePair, octet_by_octet, opened, output, pamqp_frames
+from tests.amqp.helpers import AnsweringServer, WirePair, octet_by_octet, opened, output, pamqp_frames
 
 
 def method_bytes(method: Method, channel: int = 0) -> bytes:
@@ -31,7 +31,7 @@ def method_bytes(method: Method, channel: int = 0) -> bytes:
 
 
 def started(**arguments: Any) -> ServerConnection:
-    server = ServerConnection(**arguments)
+    server = AnsweringServer(**arguments)
     server.start(0)
     server.receive(PROTOCOL_HEADER, 0)
     return server
@@ -64,7 +64,7 @@ def test_the_protocol_header_is_answered_with_start() -> None:
 )
 @pytest.mark.parametrize("cut", [lambda data: [data], octet_by_octet])
 def test_another_protocol_header_is_answered_with_the_supported_one(greeting: bytes, cut: Any) -> None:
-    server = ServerConnection()
+    server = AnsweringServer()
     server.start(0)
     (event,) = [event for part in cut(greeting) for event in server.receive(part, 0)]
     assert isinstance(event, ConnectionClosed)
@@ -75,7 +75,7 @@ def test_another_protocol_header_is_answered_with_the_supported_one(greeting: by
 
 
 def test_the_protocol_header_may_arrive_with_the_next_frames() -> None:
-    server = ServerConnection()
+    server = AnsweringServer()
     server.start(0)
     events = server.receive(PROTOCOL_HEADER + method_bytes(m.ConnectionStartOk()), 0)
     assert isinstance(events[0], LoginOffered)

@@ -8,13 +8,22 @@ import pytest
 from semq.amqp import ClientConnection, ServerConnection
 from semq.amqp import methods as m
 from semq.amqp.codec import encode_method
-from semq.amqp.connection.states import CHANNEL, CLIENT, SERVER, Cell, ChannelState, ConnectionState, read_grid
-from semq.amqp.errors import CommandInvalid, ConnectionException
+from semq.amqp.connection.states import (
+    CLIENT,
+    CLIENT_CHANNEL,
+    SERVER,
+    SERVER_CHANNEL,
+    Cell,
+    ChannelState,
+    ConnectionState,
+    read_grid,
+)
+from semq.amqp.errors import CommandInvalid, ConnectionException, ContentTooLarge, FrameError
 from semq.amqp.events import ConnectionClosed, ConnectionEvent, ConnectionFailed
 from semq.amqp.frames import frame
 from semq.amqp.methods import Method
 from semq.amqp.spec import FRAME_BODY, FRAME_HEADER, FRAME_METHOD, PROTOCOL_HEADER
-from tests.amqp.helpers import header_of, opened
+from tests.amqp.helpers import WirePair, header_of
 
 AnyConnection: TypeAlias = ServerConnection | ClientConnection
 
@@ -33,6 +42,8 @@ SERVER_STEPS: list[tuple[ConnectionState, Callable[[ServerConnection], object]]]
     (ConnectionState.TUNED, lambda server: server.receive(octets(m.ConnectionTuneOk()), 0)),
     (ConnectionState.OPEN_RECEIVED, lambda server: server.receive(octets(m.ConnectionOpen()), 0)),
     (ConnectionState.OPEN, lambda server: server.accept_open()),
+    (ConnectionState.FAILED, lambda server: server.fail(FrameError("wrong"))),
+    (ConnectionState.CLOSE_REQUESTED, lambda server: server.receive(octets(m.ConnectionClose()), 0)),
     (ConnectionState.CLOSING, lambda server: server.close()),
 ]
 CLIENT_STEPS: list[tuple[ConnectionState, Callable[[ClientConnection], object]]] = [
@@ -48,6 +59,8 @@ def server_in(state: ConnectionState) -> ServerConnection:
     server = ServerConnection()
     server.start(0)
     for reached, step in SERVER_STEPS:
+        if reached is ConnectionState.FAILED and state is not reached:
+            continue
         step(server)
         if reached is state:
             break
@@ -98,7 +111,7 @@ def check_cell(
     else:
         assert connection._state is (cell.state or state)
         assert not any(isinstance(event, ConnectionFailed) for event in events)
-        assert events or connection.output_size
+        assert events or connection.output_size or cell.action == "repeated"
 
 
 def check_refused(
@@ -113,6 +126,8 @@ def check_refused(
         assert connection.is_closed
     else:
         assert isinstance(event, ConnectionFailed)
+        if connection._state is ConnectionState.FAILED:
+            connection.connection_error(event.error)  # the owner of a server answers in turn
         assert connection._state is ConnectionState.CLOSING
         assert connection.output_size
     assert type(event.error) is error
@@ -144,22 +159,33 @@ def test_every_state_has_a_row_with_all_methods() -> None:
         ConnectionState.CLOSE_RECEIVED,
         ConnectionState.CLOSED,
     }
-    assert set(CHANNEL) == set(ChannelState)
+    assert set(CLIENT_CHANNEL) | set(SERVER_CHANNEL) == set(ChannelState)
     for grid in (SERVER, CLIENT):
         assert len({frozenset(row) for row in grid.values()}) == 1
-    assert len({frozenset(row) for row in CHANNEL.values()}) == 1
+    for channel_grid in (SERVER_CHANNEL, CLIENT_CHANNEL):
+        assert len({frozenset(row) for row in channel_grid.values()}) == 1
 
 
 # Channels
 
 
 def at_channel(role: str, state: ChannelState) -> AnyConnection:
-    pair = opened(channels=0 if state in {ChannelState.NONE, ChannelState.OPENING} else 1)
+    pair = WirePair(ServerConnection()).negotiate()
+    if state not in {ChannelState.NONE, ChannelState.OPENING}:
+        pair.client.open_channel()
+        pair.flow()
     if state is ChannelState.OPENING:
         pair.client.open_channel()
-    if state is ChannelState.CLOSING:
-        (pair.server if role == "S" else pair.client).close_channel(1)
     connection = pair.server if role == "S" else pair.client
+    if state is ChannelState.CLOSING:
+        connection.close_channel(1)
+    elif state is ChannelState.FAILED:
+        pair.server._fail_channel(pair.server._channels[1], ContentTooLarge("x"))
+        pair.server._take_events()
+    elif state in {ChannelState.CLOSE_REQUESTED, ChannelState.CROSSED}:
+        connection.receive(octets(m.ChannelClose(), 1), 0)
+        if state is ChannelState.CROSSED:
+            connection.close_channel(1)
     connection.take_output()
     return connection
 
@@ -173,22 +199,18 @@ CHANNEL_METHODS: dict[str, Method] = {
 }
 # a method outside class channel that each role may receive
 OTHER: dict[str, Method] = {"S": m.QueueDeclare("q"), "C": m.BasicCancel("c", True)}
-CHANNEL_CELLS = [
-    (role, state, word)
-    for role in "SC"
-    for state, row in CHANNEL.items()
-    for word in row
-    if (role, state) != ("S", ChannelState.OPENING)
-]
+GRIDS = {"S": SERVER_CHANNEL, "C": CLIENT_CHANNEL}
+CHANNEL_CELLS = [(role, state, word) for role, grid in GRIDS.items() for state, row in grid.items() for word in row]
+IGNORING = {ChannelState.FAILED, ChannelState.CLOSE_REQUESTED, ChannelState.CLOSING, ChannelState.CROSSED}
 
 
 @pytest.mark.parametrize(("role", "state", "word"), CHANNEL_CELLS)
 def test_a_channel_accepts_the_methods_of_its_state(role: str, state: ChannelState, word: str) -> None:
-    connection, cell = at_channel(role, state), CHANNEL[state][word]
+    connection, cell = at_channel(role, state), GRIDS[role][state][word]
     method = OTHER[role] if word == "other" else CHANNEL_METHODS[word]
     events = connection.receive(octets(method, 1), 0)
     if connection.peer not in method.row.senders:
-        expected: type[ConnectionException] | None = None if state is ChannelState.CLOSING else CommandInvalid
+        expected: type[ConnectionException] | None = None if state in IGNORING else CommandInvalid
     else:
         expected = cell.error
     if expected is not None:
@@ -201,18 +223,15 @@ def test_a_channel_accepts_the_methods_of_its_state(role: str, state: ChannelSta
 
 
 @pytest.mark.parametrize("kind", [FRAME_HEADER, FRAME_BODY])
-@pytest.mark.parametrize("state", list(ChannelState))
-@pytest.mark.parametrize("role", ["S", "C"])
+@pytest.mark.parametrize(("role", "state"), [(role, state) for role, grid in GRIDS.items() for state in grid])
 def test_content_frames_are_accepted_in_the_states_of_other_methods(role: str, state: ChannelState, kind: int) -> None:
-    if (role, state) == ("S", ChannelState.OPENING):
-        state = ChannelState.NONE
     connection = at_channel(role, state)
     payload = header_of(b"x").raw if kind == FRAME_HEADER else b"x"
     events = connection.receive(frame(kind, 1, payload), 0)
-    cell = CHANNEL[state]["other"]
+    cell = GRIDS[role][state]["other"]
     if cell.error is not None:
         check_refused(connection, events, cell.error)
-    elif state is ChannelState.CLOSING:
+    elif state in IGNORING:
         assert (events, connection.output_size) == ([], 0)
     else:
         assert events[0].error.reply_code == 505  # type: ignore[attr-defined]
@@ -239,5 +258,5 @@ def test_every_action_of_the_grids_has_a_method() -> None:
     for role, grid in ((ServerConnection, SERVER), (ClientConnection, CLIENT)):
         actions = {cell.action for row in grid.values() for cell in row.values()} - {"", "traffic"}
         assert [action for action in actions if not hasattr(role, f"_on_{action}")] == []
-        actions = {cell.action for row in CHANNEL.values() for cell in row.values()} - {""}
+        actions = {cell.action for row in role.channel_grid.values() for cell in row.values()} - {""}
         assert [action for action in actions if not hasattr(role, f"_on_channel_{action}")] == []

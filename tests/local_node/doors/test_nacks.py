@@ -7,14 +7,12 @@ from typing import Any
 import pytest
 import structlog
 
-from local_node.doors import nacks
 from semq.amqp.content import ContentHeader, Properties
 from tests.local_node.test_node import confirming, publish, put
 from tests.service.inprocess import LOCAL_CONFIG, InProcess, linked
 
 
-async def test_the_reason_of_a_nack_is_reported(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nacks, "EVENTS_MAX", 2)
+async def test_the_reason_of_a_nack_is_reported(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
     await linked(a)

@@ -1,9 +1,20 @@
-"""The reply text of a closed channel has the code and the complete remedy in at most 255 bytes."""
+"""A refused document ends its channel after the outcomes before it, and nothing behind it is accepted.
+
+The reply text of the close names the document, and has the code and the complete remedy in at most 255 bytes.
+"""
+
+import asyncio
+import socket
 
 import pytest
 
-from local_node.doors.submission import refusal
+from local_node.doors.submission import NAME_MAX, refusal
+from semq.amqp import events as e
+from semq.amqp import methods as m
+from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError
+from semq.amqp.frames import FrameReader, frame
+from semq.amqp.spec import FRAME_BODY, FRAME_HEADER
 from semq.broker.services import Refused, ServiceNacked
 from semq.engine import errors
 from semq.errors import BadInput, SemqError
@@ -11,6 +22,9 @@ from semq.seal.errors import CannotSeal, HeaderUnfit
 from semq.umx_t.app_key import parse_app_key
 from semq.umx_t.errors import BadAddress, BadAppKey, BadAttribute
 from semq.umx_t.headers import read_submission
+from tests.broker.raw import RawClient
+from tests.differential.bare import framed, log_in, read_lines
+from tests.service.inprocess import LOCAL_CONFIG, InProcess, linked
 
 
 def app_key_error(*parts: str) -> SemqError:
@@ -49,10 +63,98 @@ ERRORS: list[SemqError] = [
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: f"{error.code} {error.text[:30]}")
 def test_the_reply_text_contains_the_complete_remedy(error: SemqError) -> None:
-    outcome = refusal(error)
+    name = f"document 1000000, @Token {'t' * NAME_MAX}"
+    outcome = refusal(error, name)
     assert isinstance(outcome, Refused if isinstance(error, BadInput) else ServiceNacked)
     closing = outcome.error
     assert isinstance(closing, AmqpError)
-    assert error.code in closing.reply_text
+    assert f"{name}: {error.code}" in closing.reply_text
     assert closing.reply_text.endswith(error.remedy), len(closing.reply_text)
     assert len(closing.reply_text.encode()) <= 255
+
+
+CONFIRM = framed(m.ConfirmSelect())
+CLOSE = framed(m.ChannelClose(200, "bye"))
+END = framed(m.ConnectionClose(200, "bye"), 0)
+
+
+def document(target: str, **headers: str | int) -> bytes:
+    properties = Properties(headers={f"@{name}": value for name, value in headers.items()})
+    header = frame(FRAME_HEADER, 1, ContentHeader.build(1, properties).raw)
+    return framed(m.BasicPublish("semq", target)) + header + frame(FRAME_BODY, 1, b"x")
+
+
+def answers(port: int, data: bytes) -> list[str]:
+    """Return the methods that a node answers to bytes that end with connection.close."""
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        reader = FrameReader(1 << 20)
+        log_in(connection, reader)
+        connection.sendall(data)
+        lines: list[str] = []
+        while "0 connection.close-ok" not in lines:
+            received = read_lines(connection, reader)
+            assert received, lines
+            lines += received
+    return lines
+
+
+ENDS = ["1 channel.close 404 60.40", "1 channel.close-ok", "0 connection.close-ok"]
+
+
+async def test_a_sender_that_closes_at_once_learns_that_its_document_is_refused(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    a = await inprocess.local("10008", hub.port)
+    await linked(a)
+    for token in ({}, {"Token": "T1"}):
+        bad = document("99999", **token)
+        assert await asyncio.to_thread(answers, a.port, bad + CLOSE + END) == ENDS
+        assert await asyncio.to_thread(answers, a.port, bad + END) == [ENDS[0], ENDS[2]]
+        assert await asyncio.to_thread(answers, a.port, CONFIRM + bad + CLOSE + END) == ["1 confirm.select-ok", *ENDS]
+    good = CONFIRM + document("56001") + CLOSE + END
+    confirmed = ["1 confirm.select-ok", "1 basic.ack 1", "1 channel.close-ok", "0 connection.close-ok"]
+    assert await asyncio.to_thread(answers, a.port, good) == confirmed
+
+
+@pytest.mark.parametrize("has_tokens", [False, True])
+async def test_documents_behind_a_refused_one_are_not_accepted(inprocess: InProcess, has_tokens: bool) -> None:
+    hub = await inprocess.hub()
+    a = await inprocess.local("10008", hub.port)
+    await linked(a)
+
+    def publish() -> tuple[list[tuple[int, bool]], str]:
+        """Publish ten documents in one write, the fifth of them bad; return the confirms and the reason."""
+        with RawClient(a.port).log_in() as client:
+            client.request(m.ConfirmSelect(), m.ConfirmSelectOk)
+            for number in range(1, 11):
+                headers = {"@Token": f"T{number}"} if has_tokens else {}
+                header = ContentHeader.build(1, Properties(headers=headers))
+                client.machine.publish(1, "semq", "99999" if number == 5 else "56001", header, b"x")
+            client.flush()
+            confirms: list[tuple[int, bool]] = []
+            while True:
+                client.read()
+                for event in client.events:
+                    if isinstance(event, e.ChannelClosed):
+                        assert event.error is not None
+                        return confirms, event.error.text
+                    if isinstance(event, e.Acked | e.Nacked):
+                        confirms.append((event.delivery_tag, isinstance(event, e.Acked)))
+                client.events.clear()
+
+    confirms, reason = await asyncio.to_thread(publish)
+    acked = [number for number, is_safe in confirms if is_safe]
+    assert max(acked) == 4
+    assert not [number for number, is_safe in confirms if not is_safe and number <= 5]
+    assert a.engine.core.counters.counts["accepted"] == 4
+    assert ("document 5, @Token T5: SEMQ-1201" if has_tokens else "document 5 to 99999: SEMQ-1201") in reason
+
+
+async def test_the_quota_is_checked_within_a_batch(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    config = LOCAL_CONFIG.format(name="10008", hub=hub.port) + "quota_rows_per_partner = 5\n"
+    a = await inprocess.start_node(inprocess.settings("10008", config))
+    await linked(a)
+    lines = await asyncio.to_thread(answers, a.port, CONFIRM + 10 * document("56001") + CLOSE + END)
+    assert lines[-2:] == ["1 channel.close-ok", "0 connection.close-ok"]
+    assert lines.count("1 basic.nack") == 5
+    assert a.engine.core.counters.counts["accepted"] == 5
