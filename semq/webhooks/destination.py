@@ -30,13 +30,14 @@ from semq.webhooks.errors import AddressNotAllowed, NoAnswerFromWebhook, Refused
 from semq.webhooks.messages import WebhookRequest
 
 ANSWER_MAX = 1024  # bytes of an answer kept as a reason
-OPEN_AFTER = 5  # consecutive failures after which requests go one at a time, with pauses (the circuit is open)
+OPEN_AFTER = 5  # consecutive failures, or refusals, after which requests go one at a time, with pauses (circuit open)
 PAUSE_S_MIN, PAUSE_S_MAX = 0.5, 60.0  # while the circuit is open
 RETRY_AFTER_S_MAX = 300.0  # longest pause accepted from Retry-After
 BODY_S = 2.0  # longest wait for the body of an answer
 NAT64, IPV4_COMPATIBLE = IPv6Network("64:ff9b::/96"), IPv6Network("::/96")  # the last 32 bits are an IPv4 address
 GATEWAY_ERRORS = {502, 503, 504}  # statuses: the application is not available
 RETRIABLE = {408, 409, 425, 429}  # client errors after which another attempt may succeed
+OF_ADDRESS = {401, 403, 404, 405, 407, 421}  # client errors that concern address or credentials, not a document
 
 
 class Webhook:
@@ -64,6 +65,7 @@ class Webhook:
         self._failed_at = -math.inf
         self._pauses = 0  #: number of consecutive pauses
         self.failures = 0  #: number of consecutive failures
+        self.refusals = 0  #: number of documents refused since the last one that was accepted
         self.successes = 0  #: number of requests that the address accepted or refused
 
     async def close(self) -> None:
@@ -90,12 +92,14 @@ class Webhook:
                 raise self._failure(began_at, f"{type(error).__name__}: {error}") from error
             if 200 <= status < 300:
                 self._count_success("acknowledged")
-            elif 400 <= status < 500 and status not in RETRIABLE:
+                self.refusals = 0
+            elif 400 <= status < 500 and status not in RETRIABLE | OF_ADDRESS and self.refusals < OPEN_AFTER:
                 self._count_success("refused")  # the address works
+                self.refusals += 1
                 raise RefusedByWebhook(status=status, answer=reason)
             else:
                 failure = self._failure(began_at, f"status {status}: {reason}", retry_after_s)
-                failure.is_about_request = status not in (*GATEWAY_ERRORS, 429) and not retry_after_s
+                failure.is_about_request = status not in {*GATEWAY_ERRORS, *OF_ADDRESS, 429} and not retry_after_s
                 raise failure
 
     def _count_success(self, outcome: str) -> None:
@@ -119,16 +123,20 @@ class Webhook:
         pause_s = retry.backoff(self._pauses, PAUSE_S_MIN, PAUSE_S_MAX, self._clock.random())
         self._retry_after = max(self._retry_after, now + min(retry_after_s, RETRY_AFTER_S_MAX))
         self._paused_until = max(now + pause_s, self._retry_after)
-        self._states.failed(self._settings.name, error, is_paused=self.failures >= OPEN_AFTER)
+        self._states.failed(self._settings.name, error, is_paused=self._is_open)
+
+    @property
+    def _is_open(self) -> bool:
+        return self.failures >= OPEN_AFTER or (self.failures > 0 and self.refusals >= OPEN_AFTER)
 
     @asynccontextmanager
     async def _after_pause(self) -> AsyncIterator[None]:
         """Wait for the end of the pause. Requests that must wait go one at a time."""
-        if self.failures < OPEN_AFTER and self._clock.monotonic() >= self._retry_after:
+        if not self._is_open and self._clock.monotonic() >= self._retry_after:
             yield
             return
         async with self._probe_lock:
-            paused_until = self._paused_until if self.failures >= OPEN_AFTER else self._retry_after
+            paused_until = self._paused_until if self._is_open else self._retry_after
             await asyncio.sleep(max(paused_until - self._clock.monotonic(), 0.0))
             yield
 

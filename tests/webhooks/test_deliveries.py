@@ -116,16 +116,49 @@ async def test_permanently_failing_documents_are_set_aside(hook: Hook, inbox: Fa
     assert len(hook.received) == 3 * 8
 
 
-@pytest.mark.parametrize("status", [429, 502, 503, 504])
-async def test_nothing_is_parked_while_an_application_is_away(
-    hook: Hook, inbox: FakeWebhookClient, status: int
+@pytest.mark.parametrize("status", [401, 403, 404, 407, 429, 502, 503, 504])
+async def test_nothing_is_parked_while_an_application_is_away_or_does_not_know_the_sender(
+    hook: Hook, inbox: FakeWebhookClient, reported: ConnectedStates, status: int
 ) -> None:
     hook.answer = answer_with(status)
     channel = inbox.deliver("1", b"body")
     await until(lambda: len(hook.received) > 6)
+    assert reported.failing["erp"].is_paused
+    assert f"status {status}" in reported.failing["erp"].error
     hook.answer = answer_with(204)
     await until(lambda: channel.settled == ["ack"])
     assert not inbox.parked
+
+
+async def test_an_application_that_refuses_everything_gets_few_documents(
+    hook: Hook, inbox: FakeWebhookClient, reported: ConnectedStates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("semq.webhooks.destination.PAUSE_S_MAX", 0.2)
+    hook.answer = answer_with(400)
+    channels = [inbox.deliver(str(number), b"body") for number in range(30)]
+    await until(lambda: "erp" in reported.failing)
+    assert reported.failing["erp"].is_paused
+    assert "status 400" in reported.failing["erp"].error
+    hook.answer = answer_with(204)
+    await until(lambda: all(channel.settled for channel in channels))
+    assert 5 <= len(inbox.parked) < 12
+    assert reported.failing == {}
+    hook.answer = answer_with(400)  # one of them is refused at once again
+    channel = inbox.deliver("one", b"bad")
+    await until(lambda: channel.settled == ["reject"])
+    assert reported.failing == {}
+
+
+async def test_a_document_whose_address_is_refused_for_it_alone_is_set_aside(
+    hook: Hook, inbox: FakeWebhookClient
+) -> None:
+    hook.answer = lambda request: (404 if request.body == b"bad" else 204, {})
+    bad = inbox.deliver("bad", b"bad")
+    await until(lambda: len(hook.received) > 3)
+    for number in range(4):
+        inbox.deliver(str(number), b"good")
+    await until(lambda: bad.settled == ["reject"])
+    assert inbox.parked == ["bad"]
 
 
 async def test_a_refused_document_is_set_aside_although_its_reason_cannot_be_stored(

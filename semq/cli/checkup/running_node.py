@@ -27,6 +27,7 @@ ADVICE = {
     "quotas": "`semq stuck list` shows the causes; protocol.quota_rows_per_partner is the limit.",
     "submissions": "`semq stuck list` shows the causes; `semq failed requeue` submits refused ones again (SQL.md).",
     "folders": "Mount the folder named, free disk space, or correct path or rights; its documents wait.",
+    "webhooks": "Check the application behind the address, and its credentials there; its documents wait.",
     "telemetry": "Check telemetry.endpoint, its headers and the collector; documents are not affected.",
     "extract": "`semq reconcile extract` repeats the extract in the foreground and shows the fault.",
 }
