@@ -40,6 +40,7 @@ from semq.store.reader import Reader
 from semq.store.rows import RetiredStore
 from semq.store.work import Work
 from semq.transport.dialer import DialConfig
+from semq.transport.tls_files import TlsFiles
 from semq.transport.turn import Turn
 from semq.umx_t.address import Address
 
@@ -234,7 +235,7 @@ class Membership:
             virtual_host=unquote(parts.path[1:]) or "/",
             user=unquote(parts.username or ""),
             password=unquote(parts.password or ""),
-            tls=carrier_context(self._section.trust) if is_tls else None,
+            tls=TlsFiles((self._section.trust,), partial(carrier_context, self._section.trust)) if is_tls else None,
             server_hostname=parts.hostname,
             limits=limits,
             connect_s=CONNECT_S,

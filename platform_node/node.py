@@ -37,6 +37,7 @@ from semq.engine.hub_engine import HubEngine
 from semq.engine.misconduct import SHOWN_MS
 from semq.engine.people.stuck import Surroundings
 from semq.engine.time.schedule import Schedule
+from semq.errors import SemqError
 from semq.pki.certificate import read_certificate
 from semq.pki.errors import NoAuthority
 from semq.service.clockwork import ScheduledJob
@@ -277,10 +278,12 @@ class HubNode(Node[HubEngine]):
             self.guard.check()  # expired certificates count as revoked
             if self.certificates.is_due(self.clock.wall()):  # only then, because the check blocks the event loop
                 self._check_certificates()
-            if self.registry.authority is not None and (
-                self.node_identity.is_renewal_due() or self.node_identity.is_outdated()
-            ):
-                self.renew_own()
+            try:
+                is_renewed = self.registry.authority is not None and self.node_identity.is_renewal_due()
+                if self.node_identity.is_outdated() or is_renewed:
+                    self.renew_own()
+            except SemqError as error:
+                log.error("certificate_not_adopted", error=error.advice())
             self.node_identity.maintain()
 
     async def _warn_of_expiry(self) -> None:
@@ -310,12 +313,14 @@ class HubNode(Node[HubEngine]):
 
     def renew_own(self) -> None:
         """Issue a new certificate for the hub, or use the one that another instance has issued. Raises NoAuthority."""
-        if self.node_identity is None or self.registry.authority is None:
+        if self.node_identity is None:
             raise NoAuthority
         with locked(self.settings.pki_dir / LOCK_FILE):
             if self.node_identity.is_outdated():
                 self.node_identity.adopt()
                 self.apply_authorities()
+            elif self.registry.authority is None:
+                raise NoAuthority
             else:
                 sign_own(self.node_identity.ring, self.registry.authority, self.settings, self.clock)
                 self.node_identity.rotate()

@@ -5,6 +5,9 @@
 
 # module | test, below tests/
 TABLE = """
+semq.config.headers                    config/test_settings.py
+semq.transport.http_client             service/credentials/test_files.py
+semq.transport.tls_files               service/credentials/test_files.py
 semq.engine.direct                     flows/test_direct.py
 semq.cli.checkup.daemon_thread         cli/checkup/test_doctor.py
 semq.cli.checkup.direct_links          flows/real_nodes/test_without_hub.py

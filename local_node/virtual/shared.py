@@ -25,6 +25,7 @@ from semq.store.postgres import schema_version
 from semq.store.postgres.connections import Readers, Rest, SharedConnections, SharedReaders
 from semq.store.postgres.errors import StoreUnavailable
 from semq.transport.listener import ConnectionAcceptor, ListenerConfig
+from semq.transport.tls_files import TlsFiles, no_passphrase
 from semq.transport.turn import Turn
 
 THREADS = 32  # for reading; one store uses two at most
@@ -61,14 +62,19 @@ class SharedHost(NodeHost):
         properties = {**SERVER_PROPERTIES, "cluster_name": self.settings.server.id}
         return SharedPort(config, limits, properties, clock, self._turn)
 
-    def _tls(self) -> ssl.SSLContext | None:
+    def _tls(self) -> TlsFiles | None:
         server = self.settings.server
         if server.certificate is None or server.key is None:
             return None
+        return TlsFiles((server.certificate, server.key), self._context)
+
+    def _context(self) -> ssl.SSLContext:
+        server = self.settings.server
+        assert server.certificate is not None
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
-            context.load_cert_chain(server.certificate, server.key)
+            context.load_cert_chain(server.certificate, server.key, password=no_passphrase)
         except (OSError, ssl.SSLError) as error:
             raise Misconfigured(f"server.certificate and server.key cannot be used: {error}.") from error
         return context

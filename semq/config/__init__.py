@@ -4,6 +4,7 @@
 |---------------------------------|-------------------------------------------------------------------------------|
 | sections                        | the settings: sections of the file, with types, bounds, defaults, descriptions |
 | cluster datagrams telemetry web | further sections                                                              |
+| headers                         | headers of HTTP requests, in sections                                         |
 | settings                        | all sections as one object, and the rules across sections                     |
 | file                            | ``load``: reads file and environment, and reports all faults                  |
 | institutions                    | files with several institutions (virtual servers)                             |

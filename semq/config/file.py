@@ -4,6 +4,7 @@ The name of a variable is the path of a key, with two underscores between the pa
 User-defined names become lower case. Lists are written in JSON. Empty variables count as not set.
 """
 
+import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -45,6 +46,7 @@ PATHS = (
     ("http", ("certificate", "key", "client_authorities")),
     ("telemetry", ("trust",)),
 )
+FOLDERS = ("data_dir", "dir", "folder", "path")  # keys with the path of a folder
 
 
 def load(path: Path | None, env: Mapping[str, str], institution: str | None = None) -> Settings:
@@ -182,7 +184,10 @@ def _finish(
         if section is not None
     }
     folders = [_with_absolute_paths(folder, "folders", ("path",), origin, known) for folder in settings.folders]
-    webhooks = [_with_absolute_paths(webhook, "webhooks", ("trust",), origin, known) for webhook in settings.webhooks]
+    webhooks = [
+        _with_absolute_paths(webhook, "webhooks", ("trust", "certificate", "key"), origin, known)
+        for webhook in settings.webhooks
+    ]
     nested = [ConfigFault(_where(key, origin, known), key, text) for key, text in _nested_folders(folders)]
     if nested:
         raise ConfigInvalid(nested)
@@ -211,7 +216,10 @@ def _resolved(given: Path | str, key: str, origin: Path | None, env: Mapping[str
     """Return an absolute path. Raises ConfigInvalid."""
     base = origin.parent if origin is not None and _variable(key, env) is None else Path()
     try:
-        return (base / given).resolve()
+        resolved = (base / given).resolve()
+        # Files are replaced by changing a link (Kubernetes, certbot), so the link stays in their path.
+        is_folder = key.rpartition(".")[2] in FOLDERS
+        return resolved if is_folder else Path(os.path.normpath(base.resolve() / given))
     except (ValueError, RuntimeError, OSError) as error:  # a NUL character, a loop of links
         raise ConfigInvalid([ConfigFault(_where(key, origin, env), key, f"not a valid path: {error}")]) from error
 

@@ -14,6 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from semq.config.defaults import HOST, NODE_TYPES, PORT
+from semq.config.headers import HeaderName, HeaderValue
 from semq.engine.settings import DEFAULTS
 
 MIB = 1024 * 1024
@@ -396,6 +397,14 @@ def _webhook_url(url: str) -> str:
     return url
 
 
+def _proxy_url(url: SecretStr) -> SecretStr:
+    parts = urlsplit(url.get_secret_value())
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):
+        raise ValueError("must be http://host:port, or http://user:password@host:port")
+    _ = parts.port  # raises ValueError if it is out of range
+    return url
+
+
 class WebhookSection(Section):
     """An HTTP address to which received documents or events are posted."""
 
@@ -405,6 +414,16 @@ class WebhookSection(Section):
     """address: https://host/path"""
     secret: SecretStr
     """key by which requests are signed: whsec_ and base64 of 24 to 64 bytes"""
+    next_secret: SecretStr | None = None
+    """another key, by which requests are signed, too, so that the application can change its key without a gap"""
+    headers: dict[HeaderName, HeaderValue] = {}
+    """further headers of the requests, for instance Authorization"""
+    certificate: Path | None = None
+    """PEM file of the client certificate for the address, with its chain; relative to the file"""
+    key: Path | None = None
+    """PEM file of the key of this certificate; relative to the file"""
+    proxy: Annotated[SecretStr, AfterValidator(_proxy_url)] | None = None
+    """proxy to the address: http://host:port; it resolves the host of the address, so needs allow_private"""
     documents: bool = True
     """post the documents of the inbox; a document is acknowledged after an answer 2xx"""
     user: InboxUser = ""

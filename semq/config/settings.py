@@ -257,6 +257,10 @@ def _folder_faults(settings: Settings) -> Iterator[tuple[str, str]]:
                 )
 
 
+#: Beginnings of the headers that requests to webhooks have anyway
+SIGNED_OR_OWN = ("webhook-", "semq-", "ce-", "content-", "host", "transfer-encoding", "connection", "traceparent")
+
+
 def _webhook_faults(settings: Settings) -> Iterator[tuple[str, str]]:
     if settings.webhooks and settings.node.kind != "local":
         yield "webhooks", "only local nodes send and receive documents; remove this section"
@@ -266,10 +270,22 @@ def _webhook_faults(settings: Settings) -> Iterator[tuple[str, str]]:
             yield f"webhooks.{number}.url", "leads to another machine without TLS: use https://, or set allow_plain"
         if webhook.name in (earlier.name for earlier in settings.webhooks[:number]):
             yield f"webhooks.{number}.name", f"{webhook.name} is the name of an earlier webhook, too"
-        try:
-            key_of(webhook.secret.get_secret_value())
-        except ValueError as error:
-            yield f"webhooks.{number}.secret", str(error)
+        for name, secret in (("secret", webhook.secret), ("next_secret", webhook.next_secret)):
+            try:
+                if secret is not None:
+                    key_of(secret.get_secret_value())
+            except ValueError as error:
+                yield f"webhooks.{number}.{name}", str(error)
+        if (webhook.certificate is None) != (webhook.key is None):
+            missing = "key" if webhook.key is None else "certificate"
+            yield f"webhooks.{number}.{missing}", "missing: certificate and key must be set together"
+        if webhook.proxy is not None and not webhook.allow_private:
+            yield (
+                f"webhooks.{number}.proxy",
+                "resolves the address, so that this node cannot check it: set allow_private",
+            )
+        if own := sorted(name for name in webhook.headers if name.lower().startswith(SIGNED_OR_OWN)):
+            yield f"webhooks.{number}.headers", f"the node sets {own[0]} itself"
 
 
 def _http_faults(settings: Settings) -> Iterator[tuple[str, str]]:

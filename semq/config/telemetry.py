@@ -1,15 +1,13 @@
 """The section ``[telemetry]``: the export of spans to an OpenTelemetry collector."""
 
-import re
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field
 
+from semq.config.headers import HeaderName, HeaderValue
 from semq.config.sections import Seconds, Section
-
-_HEADER = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,8190}[\x21-\x7e])?")
 
 
 def _endpoint(url: str) -> str:
@@ -22,16 +20,6 @@ def _endpoint(url: str) -> str:
         raise ValueError("must not contain a user, a password or a fragment: secrets belong in telemetry.headers")
     _ = parts.port  # raises ValueError if it is out of range
     return url
-
-
-def _header(value: SecretStr) -> SecretStr:
-    if not _HEADER.fullmatch(value.get_secret_value()):
-        raise ValueError("must be printable ASCII without spaces at its ends")
-    return value
-
-
-HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,64}$")]
-HeaderValue = Annotated[SecretStr, AfterValidator(_header)]
 
 
 class TelemetrySection(Section):

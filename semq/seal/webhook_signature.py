@@ -7,7 +7,7 @@ a recorded request can be replayed.
 import hmac
 from base64 import b64decode, b64encode
 from binascii import Error
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
 PREFIX = "whsec_"
@@ -30,13 +30,19 @@ def key_of(secret: str) -> bytes:
     return key
 
 
-def signature_headers(key: bytes, message_id: str, timestamp: int, blocks: Iterable[bytes]) -> dict[str, str]:
-    """Return the three headers of a signed request. ``timestamp``: seconds since 1970; ``blocks``: the body."""
-    mac = hmac.new(key, f"{message_id}.{timestamp}.".encode(), sha256)
+def signature_headers(
+    keys: Sequence[bytes], message_id: str, timestamp: int, blocks: Iterable[bytes]
+) -> dict[str, str]:
+    """Return the three headers of a request that is signed with each key.
+
+    ``timestamp``: seconds since 1970; ``blocks``: the body.
+    """
+    macs = [hmac.new(key, f"{message_id}.{timestamp}.".encode(), sha256) for key in keys]
     for block in blocks:
-        mac.update(block)
+        for mac in macs:
+            mac.update(block)
     return {
         "webhook-id": message_id,
         "webhook-timestamp": str(timestamp),
-        "webhook-signature": f"v1,{b64encode(mac.digest()).decode()}",
+        "webhook-signature": " ".join(f"v1,{b64encode(mac.digest()).decode()}" for mac in macs),
     }

@@ -33,6 +33,7 @@ from semq.service.admin import AdminExchange
 from semq.service.clock_check import ClockCheck
 from semq.service.clockwork import Clockwork, ScheduledJob, TickedEngine
 from semq.service.companion.program import Companion, CompanionModule
+from semq.service.credentials.files import CredentialFiles
 from semq.service.credentials.secrecy import vault_of
 from semq.service.errors import PortTaken
 from semq.service.housekeeping import Housekeeping
@@ -42,7 +43,7 @@ from semq.service.nightly_extract import DATABASE_VARIABLE, NightlyExtracts
 from semq.service.node_host import NodeHost
 from semq.service.operations.audit import ActAudit
 from semq.service.operations.operation import BoundOperation, OfferedOperation, Operation, bind
-from semq.service.operations.reload import Reloading
+from semq.service.operations.reload import Reloading, companion_settings
 from semq.service.standby import Claim
 from semq.service.telemetry.export import export_of
 from semq.store.broker.store import PostgresMessageStore
@@ -99,6 +100,7 @@ class Node(Generic[E]):
         self._reopened_at = -math.inf  #: monotonic time of the last opening after a loss
         self._failed_openings = 0  #: openings since the last one that lasted; they failed, or did not last
         self._is_serving = False
+        self._files = CredentialFiles(lambda: self.settings, clock)
         self._cleanup = AsyncExitStack()  #: ends the started parts
         self._failed: asyncio.Future[None]
         self._stopping = False
@@ -157,8 +159,9 @@ class Node(Generic[E]):
         self.users.replace(users)
         connected = server.connected_users()
         self.apply_settings(before)
-        if amqp.users != before.amqp.users and "http" in self.companions:
-            self.companions["http"].restart()  # it reads the users at its start
+        for name, companion in self.companions.items():
+            if companion_settings(name, settings) != companion_settings(name, before):
+                companion.restart()
         return sorted({*server.apply_permissions(), *(connected - server.connected_users())})
 
     async def has_contents(self, vhost: str) -> bool:
@@ -216,7 +219,7 @@ class Node(Generic[E]):
             await self.prepare()  # the other process may have changed the values
         self.clock_check = ClockCheck(self.clock)
         housekeeping = Housekeeping(lambda: self.store.url, self.clock, self.settings, self.clock_check)
-        jobs = [*self.jobs(), *self.nightly.jobs(), *housekeeping.jobs(), *self.alerts.jobs()]
+        jobs = [*self.jobs(), *self.nightly.jobs(), *housekeeping.jobs(), *self.alerts.jobs(), *self._files.jobs()]
         jobs.append(ScheduledJob("database", DATABASE_CHECK_S, self._check_database))
         self.clockwork = Clockwork(lambda: self.engine, self.turn, self.clock, jobs)
         self._build()
@@ -474,6 +477,7 @@ class Node(Generic[E]):
             "failing_jobs": self.clockwork.failing(),
             "waiting_work": self.store.waiting,
             "extract": self.nightly.last,
+            "credential_files": self._files.status(),
             "telemetry": self.telemetry.status() if self.telemetry is not None else {},
             "companions": {section: companion.status() for section, companion in self.companions.items()},
         }

@@ -11,6 +11,8 @@
 ``handshakes``      the TLS handshakes of a listener
 ``link``            the socket of a client or a server: ``SocketLink``
 ``turn``            the end of a turn of the event loop, at which output is written
+``tls_files``       TLS contexts made of files that may be replaced
+``http_client``     an HTTP client with such a context
 ``peer``            address and certificate of the peer
 ``spool``           a large body in a temporary file
 ``errors``          the errors

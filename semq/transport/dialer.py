@@ -15,6 +15,7 @@ from semq.transport.client import ClientLink
 from semq.transport.errors import DialFailed, LinkLost, NotTrusted
 from semq.transport.link import SocketLink
 from semq.transport.peer import PeerInfo
+from semq.transport.tls_files import TlsFiles, present
 from semq.transport.turn import Turn
 
 PRODUCT = "SEMQ"  # the product name that nodes announce, as servers and as clients
@@ -32,7 +33,7 @@ class DialConfig:
     virtual_host: str = "/"
     user: str = ""
     password: str | None = field(default=None, repr=False)
-    tls: ssl.SSLContext | None = None
+    tls: ssl.SSLContext | TlsFiles | None = None
     server_hostname: str | None = None  #: the name for which the server's certificate must be valid; None: ``host``
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     connect_s: float = 10.0  #: time limit until the virtual host is open
@@ -57,7 +58,7 @@ async def dial(config: DialConfig, clock: Clock, turn: Turn) -> ClientLink:
                 lambda: SocketLink(owner.machine, owner, clock, turn),
                 config.host,
                 config.port,
-                ssl=config.tls,
+                ssl=present(config.tls) if config.tls is not None else None,
                 server_hostname=config.server_hostname if config.tls else None,
             )
             await owner.wait_opened()

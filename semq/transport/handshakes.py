@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from semq.transport.places import Places
+from semq.transport.tls_files import TlsFiles, present
 
 log = logging.getLogger(__name__)
 
@@ -48,13 +49,13 @@ class Handshakes:
     def __init__(
         self,
         places: Places,
-        tls: ssl.SSLContext,
+        tls: ssl.SSLContext | TlsFiles,
         handshake_s: float,
         make: Callable[[], asyncio.BaseProtocol],
     ) -> None:
         self.failed = 0
         self._places = places
-        self.tls = tls
+        self.tls: ssl.SSLContext | TlsFiles = tls
         self._handshake_s = handshake_s
         self._make = make
         self._sockets: list[socket.socket] = []
@@ -121,7 +122,7 @@ class Handshakes:
     async def _handshake(self, accepted: socket.socket, address: str) -> bool:
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                self._make, accepted, ssl=self.tls, ssl_handshake_timeout=self._handshake_s
+                self._make, accepted, ssl=present(self.tls), ssl_handshake_timeout=self._handshake_s
             )
         except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
             self.failed += 1

@@ -14,6 +14,7 @@ from semq.clock import Clock
 from semq.transport.handshakes import Handshakes
 from semq.transport.link import AmqpMachine, LinkOwner, SocketLink
 from semq.transport.places import PlaceLimits, Places
+from semq.transport.tls_files import TlsFiles
 from semq.transport.turn import Turn
 
 log = logging.getLogger(__name__)
@@ -32,7 +33,7 @@ class ListenerConfig:
     connections_per_address_max: int = 1024
     pause_s: float = field(default_factory=lambda: PAUSE_S)
     backlog: int = 512
-    tls: ssl.SSLContext | None = None
+    tls: ssl.SSLContext | TlsFiles | None = None
     handshake_s: float = 10.0  #: time limit of a TLS handshake
 
 

@@ -1,7 +1,7 @@
 """Delivery of documents and events to the address of one webhook.
 
-A document that the address refuses is set aside (PARKED) with the answer as the reason. Refusals that concern address or
-credentials (401, 403, 404 …), and any refusal after several in a row, count as failures. A document that has failed
+A document that the address refuses is set aside (PARKED) with the answer as the reason. Refusals that concern address
+or credentials (401, 403, 404 …), and any refusal after several in a row, count as failures. A document that has failed
 ``attempts`` times is set aside, too, if its failure concerns only this document: if the answer is an error such as 500,
 or if the address has answered ``attempts`` other requests meanwhile. While the application is unavailable (no answer,
 429, 502, 503, 504, Retry-After), documents wait.

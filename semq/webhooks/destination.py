@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from urllib.parse import urlsplit
@@ -24,7 +25,9 @@ from semq.config.sections import WebhookSection
 from semq.errors import SemqError
 from semq.seal.webhook_signature import key_of, signature_headers
 from semq.service.companion.section_states import SectionStates
+from semq.transport.http_client import RenewedClient
 from semq.transport.spool import SpooledBody
+from semq.transport.tls_files import TlsFiles, no_passphrase
 from semq.umx_t import retry
 from semq.webhooks.errors import AddressNotAllowed, NoAnswerFromWebhook, RefusedByWebhook, WebhookTrustUnreadable
 from semq.webhooks.messages import WebhookRequest
@@ -47,16 +50,24 @@ class Webhook:
         self._settings = settings
         self._clock = clock
         self._states = states
-        self._key = key_of(settings.secret.get_secret_value())
+        secrets = (settings.secret, *([settings.next_secret] if settings.next_secret is not None else []))
+        self._keys = [key_of(secret.get_secret_value()) for secret in secrets]
+        self._more_headers = {name: value.get_secret_value() for name, value in settings.headers.items()}
         self._parts = urlsplit(settings.url)
         for name in ("httpx", "httpcore"):  # they log headers and URLs, which may contain keys
             logging.getLogger(name).setLevel(logging.WARNING)
-        self._client = httpx.AsyncClient(
-            verify=_tls_context(settings),
-            timeout=settings.timeout_s,
-            limits=httpx.Limits(max_connections=settings.concurrency + 1),  # documents, and one event
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-            trust_env=False,
+        proxy = httpx.Proxy(settings.proxy.get_secret_value()) if settings.proxy is not None else None
+        tls = TlsFiles((settings.trust, settings.certificate, settings.key), partial(_tls_context, settings))
+        self._client = RenewedClient(
+            tls,
+            lambda context: httpx.AsyncClient(
+                verify=context,
+                timeout=settings.timeout_s,
+                limits=httpx.Limits(max_connections=settings.concurrency + 1),  # documents, and one event
+                cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+                trust_env=False,
+                proxy=proxy,
+            ),
         )
         self._probe_lock = asyncio.Lock()
         # Monotonic seconds: ends of the pauses of the circuit and of Retry-After; the latest failure.
@@ -69,7 +80,7 @@ class Webhook:
         self.successes = 0  #: number of requests that the address accepted or refused
 
     async def close(self) -> None:
-        await self._client.aclose()
+        await self._client.close()
 
     async def post(self, request: WebhookRequest) -> None:
         """Post a request, and return if the address accepts it (status 200 to 299).
@@ -142,6 +153,8 @@ class Webhook:
 
     async def _send(self, request: WebhookRequest, limit: asyncio.Timeout) -> tuple[int, str, float]:
         """Return the status, the beginning of the answer, and the seconds of Retry-After (0: none)."""
+        if self._settings.proxy is not None:
+            return await self._send_to(None, request, limit, self._settings.timeout_s)
         addresses = await self._addresses()
         *first_addresses, last_address = addresses
         connect_s = self._settings.timeout_s / len(addresses)  # leaves time for the next address
@@ -151,13 +164,21 @@ class Webhook:
         return await self._send_to(last_address, request, limit, connect_s)
 
     async def _send_to(
-        self, address: IPv4Address | IPv6Address, request: WebhookRequest, limit: asyncio.Timeout, connect_s: float
+        self,
+        address: IPv4Address | IPv6Address | None,
+        request: WebhookRequest,
+        limit: asyncio.Timeout,
+        connect_s: float,
     ) -> tuple[int, str, float]:
+        """``address``: None if a proxy resolves the host."""
         host, port = self._parts.hostname or "", self._parts.port
-        ip = f"[{address}]" if address.version == 6 else str(address)
-        url = self._parts._replace(netloc=f"{ip}:{port}" if port else ip).geturl()
+        url = self._parts.geturl()
+        if address is not None:
+            ip = f"[{address}]" if address.version == 6 else str(address)
+            url = self._parts._replace(netloc=f"{ip}:{port}" if port else ip).geturl()
         timestamp = int(self._clock.wall().timestamp())
         headers = {
+            **self._more_headers,
             **request.headers,
             **await self._signature(request, timestamp, limit),
             "host": self._parts.netloc.rpartition("@")[2],
@@ -168,9 +189,8 @@ class Webhook:
         body = request.body
         content = body if isinstance(body, bytes) else self._blocks(body, limit)
         timeout = httpx.Timeout(self._settings.timeout_s, connect=connect_s)
-        stream = self._client.stream(
-            "POST", url, content=content, headers=headers, extensions=extensions, timeout=timeout
-        )
+        client = await self._client.current()
+        stream = client.stream("POST", url, content=content, headers=headers, extensions=extensions, timeout=timeout)
         async with stream as answer:
             limit.reschedule(None)  # the address has answered in time
             answer_body = b""
@@ -185,9 +205,9 @@ class Webhook:
 
     async def _signature(self, request: WebhookRequest, timestamp: int, limit: asyncio.Timeout) -> dict[str, str]:
         if isinstance(request.body, bytes):
-            return signature_headers(self._key, request.id, timestamp, (request.body,))
+            return signature_headers(self._keys, request.id, timestamp, (request.body,))
         limit.reschedule(None)  # reading the file does not count against the limit
-        return await asyncio.to_thread(signature_headers, self._key, request.id, timestamp, request.body.blocks())
+        return await asyncio.to_thread(signature_headers, self._keys, request.id, timestamp, request.body.blocks())
 
     async def _blocks(self, body: SpooledBody, limit: asyncio.Timeout) -> AsyncIterator[bytes]:
         """Yield a large body; each block restarts the time limit."""
@@ -208,9 +228,18 @@ class Webhook:
 
 def _tls_context(settings: WebhookSection) -> ssl.SSLContext:
     try:
-        return ssl.create_default_context(cafile=str(settings.trust) if settings.trust else None)
+        context = ssl.create_default_context(cafile=str(settings.trust) if settings.trust else None)
     except OSError as error:
         raise WebhookTrustUnreadable(webhook=settings.name, trust=str(settings.trust), fault=error.strerror) from error
+    if settings.certificate is not None:
+        try:
+            context.load_cert_chain(settings.certificate, settings.key, password=no_passphrase)
+        except OSError as error:
+            fault = error.strerror or str(error)
+            raise WebhookTrustUnreadable(
+                webhook=settings.name, certificate=str(settings.certificate), fault=fault
+            ) from error
+    return context
 
 
 def _is_public(address: IPv4Address | IPv6Address) -> bool:

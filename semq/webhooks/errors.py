@@ -26,7 +26,7 @@ class RefusedByWebhook(BadInput):
 
 
 class WebhookTrustUnreadable(Misconfigured):
-    """The authorities of a webhook's address cannot be read."""
+    """The authorities of a webhook's address, or the certificate for it, cannot be used."""
 
     code = "SEMQ-1353"
-    remedy = "Correct `trust` in [[webhooks]]: it names a file with certificates in PEM form."
+    remedy = "Correct `trust`, or `certificate` and `key`, in [[webhooks]]: PEM files, the key without passphrase."

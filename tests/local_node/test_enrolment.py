@@ -189,7 +189,7 @@ async def test_a_hub_with_tls_1_2_is_refused_unless_the_node_permits_it(inproces
     hub = await inprocess.secure_hub()
     settings = inprocess.secure_settings("10008", hub)
     await inprocess.enrol(settings, hub)
-    assert hub.server.config.listener.tls is not None
+    assert isinstance(hub.server.config.listener.tls, ssl.SSLContext)
     hub.server.config.listener.tls.minimum_version = ssl.TLSVersion.TLSv1_2
     hub.server.config.listener.tls.maximum_version = ssl.TLSVersion.TLSv1_2
     address = HubAddress("127.0.0.1", hub.port)

@@ -13,7 +13,7 @@ BODY = b'{"test": 2432232314}'
 
 
 def test_the_example_of_the_specification_has_its_signature() -> None:
-    assert signature_headers(key_of(SECRET), ID, TIMESTAMP, (BODY[:3], BODY[3:])) == {
+    assert signature_headers([key_of(SECRET)], ID, TIMESTAMP, (BODY[:3], BODY[3:])) == {
         "webhook-id": ID,
         "webhook-timestamp": str(TIMESTAMP),
         "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import threading
+from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, nullcontext, suppress
 from datetime import UTC, datetime
@@ -57,7 +58,7 @@ async def test_a_request_is_signed_and_keeps_host_and_body(hook: Hook, destinati
     assert (request.path, request.body) == ("/hook", b"body")
     assert request.headers["host"] == f"127.0.0.1:{hook.port}"
     signature = signature_headers(
-        key_of(SECRET), REQUEST.id, int(request.headers["webhook-timestamp"]), (request.body,)
+        [key_of(SECRET)], REQUEST.id, int(request.headers["webhook-timestamp"]), (request.body,)
     )
     assert {name: request.headers[name] for name in signature} == signature
 
@@ -87,7 +88,7 @@ async def test_a_large_document_is_signed_and_sent_from_its_file(hook: Hook, des
     for received in hook.received:
         assert received.body == bytes(body)
         timestamp = int(received.headers["webhook-timestamp"])
-        signature = signature_headers(key_of(SECRET), REQUEST.id, timestamp, (received.body,))
+        signature = signature_headers([key_of(SECRET)], REQUEST.id, timestamp, (received.body,))
         assert {name: received.headers[name] for name in signature} == signature
     assert len(hook.received) == 2
 
@@ -315,3 +316,27 @@ def test_authorities_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         make()
         with pytest.raises(WebhookTrustUnreadable, match=r"ca\.pem"):
             Webhook(settings("https://example.org/", trust=bad), SystemClock(), ConnectedStates().states)
+
+
+async def test_requests_are_signed_with_both_keys_while_the_application_changes_its_key(hook: Hook) -> None:
+    following = "whsec_" + b64encode(bytes(32)).decode()
+    webhook = Webhook(settings(hook.url, next_secret=SecretStr(following)), SystemClock(), ConnectedStates().states)
+    await webhook.post(REQUEST)
+    await webhook.close()
+    [request] = hook.received
+    timestamp = int(request.headers["webhook-timestamp"])
+    signatures = [
+        signature_headers([key_of(secret)], REQUEST.id, timestamp, (request.body,))["webhook-signature"]
+        for secret in (SECRET, following)
+    ]
+    assert request.headers["webhook-signature"] == " ".join(signatures)
+
+
+async def test_a_proxy_resolves_the_address_and_headers_of_the_configuration_are_sent(hook: Hook) -> None:
+    more = {"proxy": SecretStr(f"http://127.0.0.1:{hook.port}"), "headers": {"X-Key": SecretStr("abc")}}
+    webhook = Webhook(settings("http://erp.invalid/hook", **more), SystemClock(), ConnectedStates().states)
+    await webhook.post(REQUEST)
+    await webhook.close()
+    [request] = hook.received
+    assert (request.path, request.headers["host"]) == ("http://erp.invalid/hook", "erp.invalid")
+    assert request.headers["x-key"] == "abc"

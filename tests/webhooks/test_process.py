@@ -119,3 +119,27 @@ def program_of(node: NodeProcess) -> int:
             if b"semq.webhooks" in words and str(node.place.config).encode() in words:
                 return int(folder.name)
     raise AssertionError("no such process")
+
+
+def test_changed_webhooks_are_used_after_a_reload_without_a_gap(network_and_hook: tuple[Network, Hook]) -> None:
+    network, hook = network_and_hook
+    config = network.receiver.place.config
+    before = config.read_text()
+    next_secret = b64encode(bytes([1]) * 32).decode()
+    more = f'next_secret = "whsec_{next_secret}"\nheaders = {{Authorization = "Bearer abc"}}\n'
+    config.write_text(before.replace("timeout_s = 20\n", f"timeout_s = 20\n{more}"))
+    for number in range(5):
+        semq_at(network.sender, "msg", "send", "--to", "56001", "--key", f"R{number}", body=b"reload %d" % number)
+        if number == 1:
+            assert "webhooks" in semq_at(network.receiver, "node", "reload")
+    until(lambda: all(b"reload %d" % number in bodies(hook) for number in range(5)))
+    semq_at(network.sender, "msg", "send", "--to", "56001", "--key", "R5", body=b"after")
+
+    def last() -> ReceivedRequest | None:
+        return next((request for request in hook.received if request.body == b"after"), None)
+
+    request = until(last)
+    assert request.headers["authorization"] == "Bearer abc"
+    assert len(request.headers["webhook-signature"].split(" ")) == 2
+    config.write_text(before)
+    semq_at(network.receiver, "node", "reload")

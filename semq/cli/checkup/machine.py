@@ -9,19 +9,13 @@ from shlex import quote
 from pydantic import SecretStr
 
 from semq.cli.checkup.finding import FAILING, OK, WARNING, Finding
+from semq.clock import SystemClock
 from semq.config.defaults import PREFIX
 from semq.config.settings import STARS, Settings, is_loopback
+from semq.service.credentials import files as credential_files
+from semq.service.credentials.identity import days_left
 from semq.sizes import size
 
-# Section | its keys for files that the node reads
-FILES = (
-    ("tls", ("trust", "passphrase_file")),
-    ("cluster", ("trust",)),
-    ("secrecy", ("bodies_key_file",)),
-    ("extract", ("salt_file",)),
-    ("http", ("certificate", "key", "client_authorities")),
-    ("telemetry", ("trust",)),
-)
 EXAMPLE = "example-"  # beginning of the passwords in examples/config: public, whatever the rights of the file
 AMPLE_SPACE_FACTOR = 4  # warn below this multiple of amqp.min_free_disk_bytes
 
@@ -54,27 +48,19 @@ def _alert_program(program: str) -> Finding:
 
 
 def _other_paths(settings: Settings) -> Iterator[Finding]:
-    for key, file in _files(settings):
-        try:
-            with file.open("rb"):
-                pass
-        except OSError as error:
-            advice = f"Correct {key}, or let this user read the file."
-            yield Finding("file", FAILING, f"{key}: {file}: {error.strerror or type(error).__name__}", advice)
+    now = SystemClock().wall()
+    for file in credential_files.examine(settings):
+        if file.fault:
+            advice = f"Correct {file.setting}, or let this user read the file."
+            yield Finding("file", FAILING, f"{file.setting}: {file.file}: {file.fault}", advice)
+        elif file.not_after is not None and (days := days_left(file.not_after, now)) <= settings.tls.warn_days:
+            verdict = WARNING if days > 0 else FAILING
+            yield Finding(
+                "file", verdict, f"{file.setting}: {days} days left", "Replace the file; no restart is needed."
+            )
     for key, folder in _folders(settings):
         if settings.data_dir not in folder.parents and (obstacle := _obstacle(folder)):
             yield Finding("folder", FAILING, f"{key}: {obstacle}", f"Correct {key}, or let this user write there.")
-
-
-def _files(settings: Settings) -> Iterator[tuple[str, Path]]:
-    for name, keys in FILES:
-        section = getattr(settings, name)
-        for key in keys if section is not None else ():
-            if (path := getattr(section, key)) is not None:
-                yield f"{name}.{key}", path
-    for number, webhook in enumerate(settings.webhooks):
-        if webhook.trust is not None:
-            yield f"webhooks.{number}.trust", webhook.trust
 
 
 def _folders(settings: Settings) -> Iterator[tuple[str, Path]]:

@@ -13,6 +13,7 @@ from cryptography import x509
 
 from semq.clock import Clock
 from semq.config.settings import Settings
+from semq.errors import SemqError
 from semq.moments import utc_text
 from semq.pki.certificate import NodeCertificate, read_certificate
 from semq.pki.errors import TrustNeeded, Untrusted, WrongName
@@ -22,6 +23,7 @@ from semq.pki.tls import client_context, load_active, server_context
 from semq.pki.trust import TrustStore
 from semq.store.files import write_safely
 from semq.transport.peer import PeerInfo
+from semq.transport.tls_files import FileState, state_of
 from semq.umx_t.address import Address, NodeType
 
 log = structlog.get_logger("semq.identity")
@@ -52,6 +54,8 @@ class NodeIdentity:
         self._clock = clock
         self._jitter = clock.random()
         self._contexts: list[ssl.SSLContext] = []  #: for ``rotate``
+        self._states = self._present_states()
+        self.fault = ""  #: why replaced files are not used
         self._warned_at: datetime | None = None
         encrypted_keys = self.ring.encrypt_clear_keys()
         if encrypted_keys:
@@ -82,16 +86,39 @@ class NodeIdentity:
         return active
 
     def is_outdated(self) -> bool:
-        """Whether another process has installed a certificate that is not loaded here."""
-        return self.ring.slots().active not in (None, self.certificate.key_id)
+        """Whether certificate or authorities were replaced on disk, and are not loaded here."""
+        if self.ring.slots().active not in (None, self.certificate.key_id):
+            return True
+        states = self._present_states()
+        if states == self._states:
+            return False
+        try:
+            certificate, trust = self.ring.identity().certificate, trust_of(self._settings, self.ring)
+        except SemqError:
+            return True  # `adopt` raises the error
+        is_same = certificate.fingerprint == self.certificate.fingerprint
+        if is_same and trust.fingerprints == self.trust.fingerprints:
+            self._states, self.fault = states, ""
+            return False
+        return True
+
+    def _present_states(self) -> tuple[FileState, ...]:
+        trust = self._settings.tls.trust or self.ring.trust_path
+        return tuple(map(state_of, (trust, self.ring.certificate_path(self.certificate.key_id))))
 
     def adopt(self) -> None:
         """Load certificate, keys and authorities again from their files; the caller must create new contexts.
 
-        Raises the errors of the constructor. After an error nothing has changed.
+        Raises the errors of the constructor. After an error nothing has changed, until the files change again.
         """
-        current, trust = self.ring.identity(), trust_of(self._settings, self.ring)
-        trust.verify(current.certificate, self._clock.wall(), chain=self.ring.chain(current.certificate.key_id))
+        self._states = self._present_states()
+        try:
+            current, trust = self.ring.identity(), trust_of(self._settings, self.ring)
+            trust.verify(current.certificate, self._clock.wall(), chain=self.ring.chain(current.certificate.key_id))
+        except SemqError as error:
+            self.fault = str(error)
+            raise
+        self.fault = ""
         self.trust.change(trust.authorities)
         self.current = current
         self._contexts.clear()
@@ -164,6 +191,7 @@ class NodeIdentity:
             "not_after": utc_text(certificate.not_after),
             "days_left": days_left(certificate.not_after, self._clock.wall()),
             "renew_at": utc_text(self.renew_at),
+            "fault": self.fault,
         }
 
 

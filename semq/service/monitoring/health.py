@@ -31,7 +31,8 @@ class Check:
 def checks(status: Status, warn_days: float) -> list[Check]:
     """Derive the checks from the status of a node.
 
-    ``warn_days``: at a hub, a certificate of an institution that ends within this time causes a warning.
+    ``warn_days``: a certificate that a file of the configuration contains, or one of an institution at a hub, causes a
+    warning if it ends within this time.
     """
     results = [_store(status), *_around_store(status), *_links(status)]
     drained = status.get("drained")
@@ -40,7 +41,14 @@ def checks(status: Status, warn_days: float) -> list[Check]:
     own = status.get("certificate")
     if own is not None:
         detail = f"{own['days_left']} days left, renewal at {own['renew_at']}"
-        results.append(Check("certificate", CERTIFICATE[own["state"]], detail))
+        verdict = CERTIFICATE[own["state"]]
+        if own.get("fault"):
+            detail = f"{detail}; replaced files are not used: {own['fault']}"
+            verdict = WARNING if verdict == OK else verdict
+        results.append(Check("certificate", verdict, detail))
+    files = status.get("credential_files")
+    if files:
+        results.append(_credential_files(files, warn_days))
     issued = status.get("certificates")
     if issued is not None:
         ending = [f"{node}: {days} days" for node, days in sorted(issued.items()) if days <= warn_days]
@@ -131,6 +139,16 @@ def _companion(name: str, state: Mapping[str, Any]) -> Check:
         return Check(name, OK)
     verdict = FAILING if any(state["is_paused"] for state in failing.values()) else WARNING
     return Check(name, verdict, _listed([_describe(section, state) for section, state in failing.items()]))
+
+
+def _credential_files(files: Sequence[Mapping[str, Any]], warn_days: float) -> Check:
+    """Return the check of the files that the configuration names: it fails if one cannot be used, or has ended."""
+    broken = [f"{row['setting']}: {row['fault']} ({row['file']})" for row in files if row["fault"]]
+    ends = [row for row in files if row["days_left"] is not None and row["days_left"] <= warn_days]
+    ending = [f"{row['setting']}: {row['days_left']} days left, until {row['not_after']}" for row in ends]
+    has_ended = any(row["days_left"] <= 0 for row in ends)
+    verdict = FAILING if broken or has_ended else WARNING if ending else OK
+    return Check("files", verdict, _listed([*broken, *ending]))
 
 
 def _listed(texts: Sequence[str]) -> str:

@@ -114,6 +114,11 @@ def _own_days(figures: Figures) -> list[Sample]:
     return [({}, own["days_left"])] if own else []
 
 
+def _file_days(figures: Figures) -> list[Sample]:
+    rows = figures.status.get("credential_files") or []
+    return [({"setting": row["setting"]}, row["days_left"]) for row in rows if row["days_left"] is not None]
+
+
 def _partners(figures: Figures) -> list[Sample]:
     if "partners" not in figures.status:
         return []
@@ -313,6 +318,8 @@ METRICS = (
            "refused: the request was refused; failed: no answer, or a temporary refusal; set_aside: a "
            "document was parked; dropped: an event was given up), since the program began.", _section_events),
     Metric("semq_certificate_days_left", "gauge", "Days until the node's own certificate ends.", _own_days),
+    Metric("semq_file_certificate_days_left", "gauge", "Days until a certificate ends that a file of the configuration "
+           "contains (http.certificate, webhooks.0.trust …).", _file_days),
     Metric("semq_events_total", "counter", f"Events counted by the engine since it began ({EVENTS}).",
            _events),
     Metric("semq_queue_rows", "gauge", "Rows of the queues at the last census, by state.", _rows),

@@ -2,7 +2,7 @@
 
 First the whole configuration is read and checked; then all reloadable keys change in one turn of the event loop. Any
 other changed key is reported and keeps its value until the next start. Of ``amqp.virtual_hosts``, only new ones without
-stored contents are added. Section ``direct`` is reloadable unless it is new or removed.
+stored contents are added. The program of changed folders or webhooks starts again.
 """
 
 import asyncio
@@ -34,9 +34,12 @@ RELOADED: dict[str, tuple[str, ...]] = {
     "nodes": (),
     "hub": ("answer_partners",),
     "direct": (),
+    "folders": (),
+    "webhooks": (),
     "alerts": (),
     "protocol": ("quota_rows_per_partner", "quota_piece_bytes_per_partner", "overdue_s"),
 }
+NOT_NEW = ("direct", "folders", "webhooks")  # sections that are reloadable unless they are new or removed
 
 
 class ReloadedNode(Protocol):
@@ -104,9 +107,10 @@ class Reloading:
         sections: dict[str, Any] = {}
         for name, keys in RELOADED.items():
             section, section_before = getattr(configured, name), getattr(before, name)
-            # A hub has no section [hub]. Direct links need a virtual host and a certificate, which need a restart.
+            # A hub has no section [hub]. Direct links need a virtual host and a certificate, folders and webhooks a
+            # program, which need a restart.
             is_missing = section is None or section_before is None
-            if (keys and is_missing) or (name == "direct" and bool(section) != bool(section_before)):
+            if (keys and is_missing) or (name in NOT_NEW and bool(section) != bool(section_before)):
                 section = section_before
             elif keys:
                 section = section_before.model_copy(update={key: getattr(section, key) for key in keys})
@@ -132,3 +136,8 @@ def differences(left: Settings, right: Settings) -> list[str]:
     absent = object()
     keys = left_values.keys() | right_values.keys()
     return sorted(key for key in keys if left_values.get(key, absent) != right_values.get(key, absent))
+
+
+def companion_settings(name: str, settings: Settings) -> object:
+    """Return what a companion reads at its start of the reloadable settings. ``name``: its section."""
+    return settings.amqp.users if name == "http" else getattr(settings, name)

@@ -17,6 +17,8 @@ from semq.clock import Clock
 from semq.config.telemetry import TelemetrySection
 from semq.foreign_text import shown
 from semq.service.telemetry.otlp import RETRIABLE, pause_of, rejected
+from semq.transport.http_client import RenewedClient
+from semq.transport.tls_files import TlsFiles
 
 ANSWER_MAX = 4096  # bytes of an answer that are read
 SHOWN_MAX = 200  # characters of a fault
@@ -40,24 +42,28 @@ class OtlpCollector:
         self._clock = clock
         for library in ("httpx", "httpcore"):  # they log headers, and addresses whose query may hold a key
             logging.getLogger(library).setLevel(logging.WARNING)
-        tls = _tls_context(settings.trust) if settings.endpoint.startswith("https") else False
+        tls = _tls_files(settings.trust) if settings.endpoint.startswith("https") else None
         configured_headers = {name: value.get_secret_value() for name, value in settings.headers.items()}
         fixed_headers = {"content-type": "application/json", "user-agent": "semq", "accept-encoding": "identity"}
-        self._client = httpx.AsyncClient(
-            verify=tls,
-            headers=configured_headers | fixed_headers,
-            timeout=settings.timeout_s,
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-            trust_env=False,
-            follow_redirects=False,
-            limits=httpx.Limits(max_connections=1),
+        self._client = RenewedClient(
+            tls,
+            lambda context: httpx.AsyncClient(
+                verify=context,
+                headers=configured_headers | fixed_headers,
+                timeout=settings.timeout_s,
+                cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+                trust_env=False,
+                follow_redirects=False,
+                limits=httpx.Limits(max_connections=1),
+            ),
         )
 
     async def post(self, body: bytes) -> CollectorAnswer:
         """Send a request. A fault of collector or network is an answer, not an error."""
         try:
             async with asyncio.timeout(self._settings.timeout_s):
-                async with self._client.stream("POST", self._settings.endpoint, content=body) as response:
+                client = await self._client.current()
+                async with client.stream("POST", self._settings.endpoint, content=body) as response:
                     return self._read(response, await _first_bytes(response))
         except TimeoutError:
             return CollectorAnswer(fault=f"no answer within {self._settings.timeout_s:g} s", may_repeat=True)
@@ -76,13 +82,13 @@ class OtlpCollector:
 
     async def close(self) -> None:
         """End the connection."""
-        await self._client.aclose()
+        await self._client.close()
 
 
 @lru_cache(maxsize=4)
-def _tls_context(trust: Path | None) -> ssl.SSLContext:
+def _tls_files(trust: Path | None) -> TlsFiles:
     # Shared by all nodes of a process, because the system's authorities take a megabyte.
-    return ssl.create_default_context(cafile=str(trust) if trust else None)
+    return TlsFiles((trust,), lambda: ssl.create_default_context(cafile=str(trust) if trust else None))
 
 
 async def _first_bytes(response: httpx.Response) -> bytes:

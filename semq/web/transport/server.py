@@ -17,6 +17,7 @@ from semq.config.web import HttpSection
 from semq.errors import unusable_path_of
 from semq.transport.handshakes import Handshakes
 from semq.transport.places import PlaceLimits, Places
+from semq.transport.tls_files import TlsFiles, no_passphrase
 from semq.web.errors import WebPortTaken
 from semq.web.transport.connection import Connection
 
@@ -79,7 +80,8 @@ class Server:
         for task in list(self._state.tasks):
             task.cancel()
         for connection in list(self._state.connections):
-            connection.transport.abort()
+            if not connection.transport.is_closing():  # asyncio fails at a TLS transport that has ended
+                connection.transport.abort()
         if self._date_task is not None:
             self._date_task.cancel()
             await asyncio.gather(self._date_task, return_exceptions=True)
@@ -111,15 +113,20 @@ def address_of(http: HttpSection, port: int) -> str:
     return f"{'https' if http.certificate else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def tls_of(http: HttpSection) -> ssl.SSLContext | None:
+def tls_of(http: HttpSection) -> TlsFiles | None:
     """Return the TLS context of the server; None without a certificate. Raises UnusablePath."""
     if http.certificate is None:
         return None
+    return TlsFiles((http.certificate, http.key, http.client_authorities), partial(_context, http))
+
+
+def _context(http: HttpSection) -> ssl.SSLContext:
+    assert http.certificate is not None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
         with _pem(http.certificate, "not a certificate with its key"):
-            context.load_cert_chain(http.certificate, http.key)
+            context.load_cert_chain(http.certificate, http.key, password=no_passphrase)
         if http.client_authorities is not None:
             with _pem(http.client_authorities, "not certificates of authorities"):
                 context.load_verify_locations(http.client_authorities)

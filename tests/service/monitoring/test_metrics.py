@@ -36,6 +36,7 @@ OPTIONAL = {
     "semq_datagram_documents_total", "semq_datagram_lost_documents", "semq_datagram_slowdowns_total",
     "semq_datagrams_ignored_total", "semq_datagram_paths", "semq_partner_violations", "semq_stuck_rows",
     "semq_pair_waiting_rows", "semq_pair_waiting_bytes", "semq_pair_late_rows", "semq_queue_rows", "semq_piece_rows",
+    "semq_file_certificate_days_left",
 }  # fmt: skip
 CAUSES = {"rows": [{"cause": "AWAY", "rows": 2}, {"cause": "AWAY", "rows": 1}]}
 
@@ -92,7 +93,8 @@ def test_every_family_has_samples_where_its_part_of_the_status_exists() -> None:
         "datagrams": {"strangers": 0, "peers": {"1.1": peer | {"state": "open", "why": ""}}},
     }  # fmt: skip
     source = figures(**parts)
-    source = replace(source, status={**source.status, "violations": VIOLATIONS})
+    files = [{"setting": "http.certificate", "days_left": 3.0, "fault": "", "not_after": "2031-01-01"}]
+    source = replace(source, status={**source.status, "violations": VIOLATIONS, "credential_files": files})
     of_parts = {metric.name for metric in METRICS if list(metric.samples(source))}
     assert of_parts >= OPTIONAL
 
