@@ -177,10 +177,21 @@ def _located(content: dict[str, Any], fault: str) -> str:
     return fault
 
 
-def changes(before: HubDefinitions, after: HubDefinitions) -> list[str]:
-    """Return the differences between two definitions, one per line."""
-    lines = [f"- node {node}" for node in before.nodes if node not in after.nodes]
-    lines += [f"+ node {node}" for node in after.nodes if node not in before.nodes]
+def changes(before: HubDefinitions, after: HubDefinitions, configured: Collection[str] = ()) -> list[str]:
+    """Return the differences between two definitions, one per line.
+
+    ``configured``: the institutions of the hub's configuration file, which stay whatever the definitions contain.
+    """
+    lines = [
+        f"~ node {node}: no longer defined; it stays, by the configuration" if node in configured else f"- node {node}"
+        for node in before.nodes
+        if node not in after.nodes
+    ]
+    lines += [
+        f"~ node {node}: defined, and in the configuration" if node in configured else f"+ node {node}"
+        for node in after.nodes
+        if node not in before.nodes
+    ]
     lines += [
         f"~ node {node}: {old.name!r} -> {after.nodes[node].name!r}"
         for node, old in before.nodes.items()

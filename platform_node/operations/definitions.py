@@ -71,8 +71,11 @@ class DefinitionOperations:
     def _read(self, text: str) -> HubDefinitions:
         return read_definitions(text, list(self._node.settings.nodes))
 
+    def _changes(self, definitions: HubDefinitions) -> list[str]:
+        return changes(self._node.directory.definitions, definitions, self._node.settings.nodes)
+
     def _apply(self, version: int, text: str, definitions: HubDefinitions) -> None:
-        changed = changes(self._node.directory.definitions, definitions)
+        changed = self._changes(definitions)
         before = set(self._node.directory.nodes())
         self._node.directory.apply(version, definitions)
         self._text = text
@@ -97,7 +100,7 @@ class DefinitionOperations:
         )
         return {
             "version": directory.version,
-            "changes": changes(directory.definitions, definitions),
+            "changes": self._changes(definitions),
             "stops": pairs,
             "stops_whole": is_complete,
         }
@@ -119,7 +122,7 @@ class DefinitionOperations:
             raise DefinitionsChanged(expected=expect, in_force=directory.version)
         if directory.version and text == self._text:
             return {"version": directory.version, "changes": []}
-        changed, version_before = changes(directory.definitions, definitions), directory.version
+        changed, version_before = self._changes(definitions), directory.version
         now = self._node.clock.wall()
         version = await self._node.control(identities.add_definition, text, now, why, version_before)
         if version is None:

@@ -49,7 +49,7 @@ class RevokeCertificates(Arguments, frozen=True, kw_only=True):
     which: Annotated[
         str, Meta(min_length=1, max_length=200, description="An institution, or the serial number of a certificate.")
     ]
-    why: Annotated[str, Meta(max_length=WHY_MAX, description="Reason, kept with the certificate.")] = ""
+    why: Annotated[str, Meta(min_length=1, max_length=WHY_MAX, description="Reason, kept with the certificate.")]
 
 
 class RegistryOperations:

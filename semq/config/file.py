@@ -8,6 +8,7 @@ import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,6 +36,8 @@ SectionT = TypeVar("SectionT", bound=Section)
 _sources: ContextVar[tuple[dict[str, Any], Mapping[str, str]]] = ContextVar("sources")
 # Variables that are not settings. Callers leave out SEMQ_NODE, which looks like a setting.
 NOT_SETTINGS = frozenset({"SEMQ_CONFIG", "SEMQ_KEY_PASSPHRASE", "SEMQ_BODIES_KEY", "SEMQ_TOKEN"})
+# Tables and keys that only the definitions of a hub have
+OF_DEFINITIONS = ("agreements", "groups", "nodes.*.users", "nodes.*.name")
 # Keys that name variables with secrets
 SECRET_VARIABLES = (("tls", "passphrase_variable"), ("secrecy", "bodies_key_variable"))
 # Section | keys with paths; `_finish` adds node.data_dir, folders and webhooks
@@ -270,6 +273,9 @@ def _where(key: str, path: Path | None, env: Mapping[str, str]) -> str:
 def _fault(line: Any, path: Path | None, env: Mapping[str, str]) -> ConfigFault:
     parts = [str(part) for part in line["loc"]]
     key = ".".join(parts)
+    if line["type"] == "extra_forbidden" and any(fnmatchcase(key, pattern) for pattern in OF_DEFINITIONS):
+        fault = "belongs to the definitions of the hub, not to its file: `semq definitions import`"
+        return ConfigFault(_where(key, path, env), key, fault)
     if line["type"] == "extra_forbidden":
         return ConfigFault(_where(key, path, env), key, f"unknown key{_suggestion(parts)}")
     if line["type"] == "missing":

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 
 import structlog
 
+from semq.console.display import Row, document_label, message_name
 from semq.engine.errors import NotEnded, NotThere
 from semq.errors import BadInput, SemqError
 from semq.store.audit import AuditFilter, lines
@@ -107,14 +108,34 @@ class BulkAct:
             log.warning("bulk_act_end_not_noted", act=self.act, state=self.state, **facts, error=str(error))
 
 
-def by_names(operation: str, names: list[str], batch: int) -> Work:
-    """Return work that applies an operation to named messages, ``batch`` at a time."""
+async def rows_of(visit: Visit, operation: str, names: list[str]) -> dict[str, Row]:
+    """Return the messages with these names by an operation that shows one; a message that is gone has its name only."""
+
+    async def row_of(name: str) -> Row:
+        try:
+            row: Row = await visit.ask(operation, id=name)
+        except BadInput:
+            return {"lk0": name, "name": name}
+        return row
+
+    return dict(zip(names, await asyncio.gather(*map(row_of, names)), strict=True))
+
+
+def by_names(operation: str, rows: Mapping[str, Row], batch: int) -> Work:
+    """Return work that applies an operation to messages, ``batch`` at a time. ``rows``: messages by name.
+
+    The audit log names them as the console does, by key and short name.
+    """
+    names = list(rows)
 
     async def work(visit: Visit, why: str) -> AsyncIterator[Counter[str]]:
         for begin in range(0, len(names), batch):
             ids = names[begin : begin + batch]
+            noted = {"documents": [_label(rows[id_]) for id_ in ids], "why": why}
+            arguments = {"ids": ids, "why": why}
             try:
-                results = results_of(operation, await visit.ask(operation, ids=ids, why=why))
+                answer = await visit.web.operations.ask(visit.visitor, operation, arguments, noted=noted)
+                results = results_of(operation, answer)
             except BadInput as error:
                 if error.code not in NOTHING_DONE:
                     raise
@@ -122,6 +143,10 @@ def by_names(operation: str, names: list[str], batch: int) -> Work:
             yield results + Counter({GONE: len(ids) - results.total()})
 
     return work
+
+
+def _label(row: Row) -> str:
+    return " ".join(dict.fromkeys((document_label(row), message_name(row))))
 
 
 def results_of(operation: str, answer: Mapping[str, Any]) -> Counter[str]:

@@ -141,7 +141,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "hub stores list": (), "hub stores add": ("1.2",),
     "hub stores move": ("1.2", "1"), "hub stores balance": (), "hub stores retire": ("1.2", "--why", "x"),
     "cert list": (), "cert show": (),
-    "cert trust": (), "cert renew": (), "cert rotate": (), "cert revoke": ("1",), "cert needs-renewal": (),
+    "cert trust": (), "cert renew": (), "cert rotate": (), "cert revoke": ("1", "--why", "x"), "cert needs-renewal": (),
     "definitions export": (), "definitions diff": ("FILE",),
     "definitions import": ("FILE", "--yes"), "ledger verify": (),
     "broker queues": (), "broker consumers": (), "broker connections": (), "broker channels": (),

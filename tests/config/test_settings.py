@@ -70,3 +70,22 @@ def test_values_are_shown_as_in_the_file_and_secrets_as_stars(tmp_path: Path) ->
     assert shown["cluster.carrier"] == "********"
     assert (shown["reconcile.dates"], shown["reconcile.hub"]) == ('["2031-03-01"]', "true")
     assert (shown["amqp.virtual_hosts"], shown["amqp.port"], shown["tls.dir"]) == ('["/"]', "5672", "")
+
+
+@pytest.mark.parametrize(
+    ("table", "key"),
+    [
+        ('[nodes."10008"]\nusers = ["desk"]\n', "nodes.10008.users"),
+        ('[nodes."10008"]\nname = "North"\n', "nodes.10008.name"),
+        ('[groups.retailers]\nmembers = ["10008"]\n', "groups"),
+        ('[[agreements]]\nfrom = ["10008"]\n', "agreements"),
+    ],
+)
+def test_definitions_in_the_file_of_a_hub_are_sent_where_they_belong(tmp_path: Path, table: str, key: str) -> None:
+    file = tmp_path / "hub.toml"
+    file.write_text(f'[node]\nkind = "platform"\nid = "hub"\n{table}')
+    with pytest.raises(ConfigInvalid) as refused:
+        load(file, {})
+    assert f"{key}: belongs to the definitions of the hub, not to its file: `semq definitions import`" in str(
+        refused.value
+    )

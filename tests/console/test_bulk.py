@@ -47,6 +47,39 @@ async def test_copies_that_may_not_be_refused_are_not_counted_as_refused(inproce
         assert recorded[1] == {"done": 1, "of": 3, "only_copy": 2}
 
 
+async def test_the_page_and_the_audit_log_name_documents_by_key_and_short_name(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    async with serving(node) as site:
+        lk0s = [(await site.web.client.send("10008", b"x", app_key=f"a/order//S-{number}")).lk0 for number in "12"]
+
+        async def are_parked() -> list[dict[str, Any]]:
+            rows = await site.web.client.request("msg.list", {"side": "inbound"})
+            return rows if len(rows) == 2 else []
+
+        await until(are_parked)
+        for lk0 in lk0s:
+            await site.web.client.request("failed.park", {"id": lk0, "error": "x"})
+        rows = await site.web.client.request("failed.list", {})
+        browser = await site.signed_in("operator")
+        answer = await browser.post_form("/failed/prepare", act="requeue", ids=[str(row["id"]) for row in rows])
+        prepared = answer.headers["location"]
+        page = (await browser.get(prepared)).text
+        names = [f"order S-{number}" for number in "12"]
+        assert all(name in page and row["name"] in page for name, row in zip(names, reversed(rows), strict=True))
+        assert not any(f">{row['id']}<" in page for row in rows)
+        await page_after(site, browser, prepared)
+        (line,) = [
+            line
+            for line in await site.web.database.read(lines, AuditFilter(act="failed.requeue", limit=10))
+            if line["outcome"] == "asked"
+        ]
+        assert sorted(line["arguments"]["documents"]) == sorted(
+            f"{name} {row['name']}" for name, row in zip(names, reversed(rows), strict=True)
+        )
+
+
 @pytest.mark.parametrize("act", ["requeue", "remove"])
 @pytest.mark.parametrize("ids", [["123456", "123457"], ["1.10008.1.1.3f.1", "1.10008.1.1.3f.2"]])
 async def test_failed_documents_that_are_gone_are_not_counted_as_done(

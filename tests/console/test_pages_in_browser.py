@@ -103,6 +103,21 @@ async def test_every_page_fits_its_screen_runs_no_foreign_script_and_has_no_viol
     assert faults == []
 
 
+WHOLE_WORDS = """() => [...document.querySelectorAll("table.audit td:not(.wide) span")].filter(element => {
+  const range = document.createRange();
+  range.selectNodeContents(element);
+  return !element.textContent.trim().includes(" ") && !element.querySelector("span") && range.getClientRects().length > 1;
+}).map(element => element.textContent)"""
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+async def test_the_columns_of_the_audit_log_keep_words_whole(scene: Scene, language: str) -> None:
+    async with scene.visit("node", language=language) as page:
+        await page.goto("/audit")
+        assert await page.locator("table.audit tbody tr").count() > 50
+        assert await page.evaluate(WHOLE_WORDS) == []
+
+
 async def test_an_operator_finds_a_failed_document_by_keyboard_and_requeues_it(scene: Scene) -> None:
     async with scene.visit("node", "operator") as page:
         await page.goto("/")

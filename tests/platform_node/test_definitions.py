@@ -95,6 +95,11 @@ def test_changes_are_listed_before_an_import() -> None:
     assert changes(definitions, read_definitions(DEFINITIONS.replace("Nord", "Süd"), KNOWN)) == [
         "~ node 77001: 'Nord' -> 'Süd'"
     ]
+    both = [*KNOWN, "77001"]  # also in the configuration, so that it stays
+    assert changes(empty, definitions, both)[0] == "~ node 77001: defined, and in the configuration"
+    assert changes(definitions, empty)[0] == "- node 77001"
+    left = changes(definitions, empty, both)[0]
+    assert left == "~ node 77001: no longer defined; it stays, by the configuration"
     staffed = read_definitions(DEFINITIONS.replace('name = "Nord"', 'name = "Nord"\nusers = ["desk", "sales"]'), KNOWN)
     assert changes(definitions, staffed) == ["~ users of 77001: desk, sales"]
     assert changes(staffed, definitions) == ["~ users of 77001: none"]

@@ -3,6 +3,7 @@
 ``request`` and ``install`` work on the files of a node, for a certificate of another authority than the hub's.
 """
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -101,11 +102,29 @@ async def revoke(
     which: Annotated[
         str, typer.Argument(metavar="NODE|SERIAL", help="Institution, or serial number of a certificate.")
     ],
-    why: Why = "",
+    why: Why,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask at a terminal.")] = False,
 ) -> None:
     """Revoke certificates that a hub has issued. Links that use them end immediately."""
+    for line in await _ends(session, which):
+        session.out.notice(line)
+    if not yes and not session.out.as_json and sys.stdin.isatty():
+        typer.confirm("Revoke? The institution then needs a token and `semq node enroll`.", abort=True, err=True)
     answer = await session.ask("cert.revoke", repeat=False, which=which, why=why)
     session.out.result(answer, f"revoked: {' '.join(answer['revoked']) or 'none, because all were revoked before'}")
+
+
+async def _ends(session: Session, which: str) -> list[str]:
+    """Return lines about the valid certificates that a revocation ends, and their institutions."""
+    names = (which, f"1.{which}")
+    rows = [row for row in await session.ask("cert.list") if row.get("serial") in names or row.get("node") in names]
+    valid = [row for row in rows if row.get("state") == "valid"]
+    lines = [f"! serial {row['serial']} of {row['node']}, valid until {local_time(row['not_after'])}" for row in valid]
+    for node in await session.ask("nodes.list") if valid else ():
+        if node["node"] in {row["node"] for row in valid}:
+            link = "online: its link ends now" if node["online"] else "not online"
+            lines.append(f"! {node['node']} is {link}; stored for it at the hub: {node['held']}")
+    return lines
 
 
 @group.command("needs-renewal")

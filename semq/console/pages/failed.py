@@ -8,7 +8,7 @@ from starlette.responses import Response
 from semq.access_rights import AccessRole
 from semq.console import bulk
 from semq.console.bulk import BulkAct
-from semq.console.display import href, now_ms, show, translator
+from semq.console.display import Row, href, now_ms, show, translator
 from semq.console.live import LIVE
 from semq.console.words import RESULTS
 from semq.web.pages.visit import Visit, form, page
@@ -48,16 +48,14 @@ async def prepare(visit: Visit) -> Response:
     if act not in ACTS:
         return visit.see_other(back, _("There is no such act."))
     if scope == "all":
-        rows = [row async for row in _all_matching(visit, chosen)]
-        names = [identity(row) for row in rows]
+        rows: dict[str, Row] = {identity(row): row async for row in _all_matching(visit, chosen)}
     else:
-        names = [str(id_) for id_ in fields.getlist("ids")]
-        rows = [{"lk0": name, "name": name} for name in names]
-    if not names:
+        rows = await bulk.rows_of(visit, "failed.show", [str(id_) for id_ in fields.getlist("ids")])
+    if not rows:
         return visit.see_other(back, _("Nothing was chosen."))
     prepared = bulk.prepare(
-        visit, act=act, back=back, total=len(names), sample=rows[:SAMPLE_MAX],
-        work=bulk.by_names(ACTS[act], names, BATCH_MAX),
+        visit, act=act, back=back, total=len(rows), sample=list(rows.values())[:SAMPLE_MAX],
+        work=bulk.by_names(ACTS[act], rows, BATCH_MAX),
         filter_text=bulk.filter_text(chosen) if scope == "all" else "",
     )  # fmt: skip
     return visit.see_other(f"/acts/{prepared.key}")

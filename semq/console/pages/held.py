@@ -54,9 +54,9 @@ async def prepare(visit: Visit) -> Response:
         total, sample = sum(row["rows"] for row in counted), []
         work = _by_filter(ACTS[act], selection, total)
     else:
-        names = [str(id_) for id_ in fields.getlist("ids")]
-        total, sample = len(names), [{"lk0": name, "name": name} for name in names[:SAMPLE_MAX]]
-        work = bulk.by_names(ACTS[act], names, BATCH_MAX)
+        rows = await bulk.rows_of(visit, "msg.show", [str(id_) for id_ in fields.getlist("ids")])
+        total, sample = len(rows), list(rows.values())[:SAMPLE_MAX]
+        work = bulk.by_names(ACTS[act], rows, BATCH_MAX)
     if not total:
         return visit.see_other(back, _("Nothing was chosen."))
     prepared = bulk.prepare(

@@ -28,12 +28,17 @@ class Operations:
         self._audit = audit
 
     async def ask(
-        self, visitor: Visitor, operation: str, arguments: Mapping[str, Any], patience_s: float = ASK_S
+        self,
+        visitor: Visitor,
+        operation: str,
+        arguments: Mapping[str, Any],
+        patience_s: float = ASK_S,
+        noted: Mapping[str, Any] | None = None,
     ) -> Any:
         """Run an operation and return its result.
 
         ``patience_s``: longest wait for an answer. For a recorded operation it is at least ACT_S, plus the argument
-        ``timeout_s`` of the operation.
+        ``timeout_s`` of the operation. ``noted``: what the audit log has instead of the arguments.
 
         Raises RoleMissing, NoSuchPage, BadArguments, and the errors of ``Client.request`` and ``Audit.note``.
         """
@@ -51,7 +56,7 @@ class Operations:
         if not row.is_recorded:
             return await client.request(row.name, arguments, timeout_s=patience_s)
         patience_s = max(patience_s, ACT_S) + float(getattr(checked, "timeout_s", 0))
-        asked = await self._note(visitor, row, arguments, "asked")
+        asked = await self._note(visitor, row, arguments if noted is None else noted, "asked")
         try:
             repeat = row.kind is Kind.LOOK
             result = await client.request(

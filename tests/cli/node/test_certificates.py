@@ -1,5 +1,6 @@
 """Certificates on the command line: enrol, show, renew, revoke; request and install with files alone."""
 
+import json
 import re
 from pathlib import Path
 
@@ -53,10 +54,15 @@ async def test_a_node_is_enrolled_and_its_certificate_renewed_and_revoked(inproc
     assert {row["serial"] for row in listed} >= {shown["serial"], renewed["serial"]}
     assert "10008" in (await run("cert", "list", *at_hub)).out
 
-    revoked = (await run("cert", "revoke", "10008", "--why", "moved", *at_hub, "--json")).data
+    revocation = await run("cert", "revoke", "10008", "--why", "moved", *at_hub, "--json")
+    assert f"! serial {renewed['serial']} of 1.10008, valid until" in revocation.err
+    assert "! 1.10008 is online: its link ends now; stored for it at the hub: 0" in revocation.err
+    revoked = json.loads(revocation.out)
     assert set(revoked["revoked"]) >= {shown["serial"], renewed["serial"]}
     await until(lambda: not hub.links.links)
-    (await run("cert", "revoke", "99999", *at_hub)).fails(1, "SEMQ-1251")
+    without_reason = await run("cert", "revoke", "10008", *at_hub)
+    assert (without_reason.status, "--why" in without_reason.err) == (2, True)
+    (await run("cert", "revoke", "99999", "--why", "x", *at_hub)).fails(1, "SEMQ-1251")
     (await run("cert", "rotate", *here)).fails(1, "SEMQ-5111")
     assert (await run("hub", "nodes", "rebind", "10008", *at_hub)).status == 0
 
