@@ -148,6 +148,7 @@ SET_THROUGH: dict[str, str] = {
 TESTS_WITHOUT_MODULE: dict[str, str] = {
     "tests/test_house.py": "all sources",
     "tests/test_run.py": "the script run",
+    "tests/house/test_bounds.py": "all modules that listen",
     "tests/house/test_dependencies.py": "pyproject.toml",
     "tests/house/test_documents.py": "the documents",
     "tests/house/test_figures.py": "tests/house/figures.py",

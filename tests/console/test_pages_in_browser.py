@@ -106,7 +106,8 @@ async def test_every_page_fits_its_screen_runs_no_foreign_script_and_has_no_viol
 WHOLE_WORDS = """() => [...document.querySelectorAll("table.audit td:not(.wide) span")].filter(element => {
   const range = document.createRange();
   range.selectNodeContents(element);
-  return !element.textContent.trim().includes(" ") && !element.querySelector("span") && range.getClientRects().length > 1;
+  const isWord = !element.textContent.trim().includes(" ") && !element.querySelector("span");
+  return isWord && range.getClientRects().length > 1;
 }).map(element => element.textContent)"""
 
 
