@@ -30,7 +30,8 @@ COUNTERS: dict[str, str] = {
     "packets_dropped": "packets of other nodes that were dropped, because their target reads too slowly",
     "carried": "passed to the instance that serves the home of their target",
     "carrier_returned": "messages between instances that came back, because no instance serves that store",
-    "carrier_repeated": "messages between instances that had arrived before",
+    "carrier_repeated": "batches between instances that had arrived before",
+    "carrier_unproved": "batches of instances that have not answered this one yet (at a start), or captured ones",
     "carrier_dropped": "documents from other instances that were dropped, because the link to their target was full",
     "unknown_packet": "packets of a kind that this version does not know",
     # at the receiver

@@ -357,7 +357,7 @@ class Uplink:
             if waiting > PARTNER_BYTES_MAX and link is not None and source != str(link.peer):
                 self._note(source, IntakeOverflow(source=source, waiting=waiting, allowed=PARTNER_BYTES_MAX))
                 continue
-            self.intake.put(source, delivered, size)
+            self.intake.put(source, delivered, size, is_packet=True)
         if self.intake.waiting_bytes > PACKETS_BYTES_MAX and self._client is not None:
             self._client.link.pause_reading(WAITING)
 

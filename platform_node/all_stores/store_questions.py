@@ -46,6 +46,9 @@ class StoreAnswer(NamedTuple):
 class EngineSide(Protocol):
     """The receiver of messages that are neither questions nor replies."""
 
+    def is_new(self, life: int, number: int, *, to_front: bool) -> bool:
+        """Whether the messages of a batch may be received."""
+
     def receive(self, life: int, message: Message) -> None:
         """Process a message of another instance."""
 
@@ -115,6 +118,9 @@ class StoreQuestions:
             del self._waiting[number]
 
     # --- between carrier and engine
+    def is_new(self, life: int, number: int, *, to_front: bool) -> bool:
+        return self._receiver.is_new(life, number, to_front=to_front)
+
     def receive(self, life: int, message: Message) -> None:
         """Handle questions and replies; pass on other messages."""
         if isinstance(message, Question):

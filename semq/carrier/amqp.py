@@ -38,6 +38,7 @@ from semq.umx_t.retry import backoff
 PREFETCH = 64  # delivered batches that are not acknowledged
 UNCONFIRMED_MAX = 256  # published batches that are not confirmed
 PAUSE_S_FIRST, PAUSE_S_MAX = 0.2, 5.0  # between attempts to connect
+BIND_AGAIN_S = 5.0  # between declarations of the exchange
 EXPIRATION_MS = "15000"  # the broker drops batches that have waited this long, one inquiry interval
 QUEUE_BYTES_MAX = 64 << 20  # size of a queue above which the broker drops its oldest batches
 ALL = "all"  # the only destination that is an exchange, not a queue
@@ -47,6 +48,10 @@ log = structlog.get_logger("semq.carrier")
 
 class CarrierReceiver(Protocol):
     """The receiver of the messages."""
+
+    def is_new(self, life: int, number: int, *, to_front: bool) -> bool:
+        """Whether the messages of a batch may be received: it is no repetition. ``to_front``: it came to the queue of
+        this incarnation."""
 
     def receive(self, life: int, message: Message) -> None:
         """Process a message of incarnation ``life`` of another instance."""
@@ -88,6 +93,7 @@ class AmqpCarrier:
         self._outgoing = WaitingMessages()
         self._intake: Intake[str, tuple[ClientChannel, Delivered]] = Intake(self._receive, post, turn)
         self._life = 0
+        self._last_number = 0  #: of a batch
         self._store: StoreName = (0, 0)
         self._receiver: CarrierReceiver
         self._out: ClientChannel | None = None
@@ -152,7 +158,8 @@ class AmqpCarrier:
         batches = self._outgoing.batches()
         while out.may_publish and out.unconfirmed < UNCONFIRMED_MAX and (batch := next(batches, None)) is not None:
             destination, packed = batch
-            body = seal(self._key, destination, self._life, packed)
+            self._last_number += 1
+            body = seal(self._key, destination, self._life, self._last_number, packed)
             header = ContentHeader.build(len(body), Properties(delivery_mode=TRANSIENT, expiration=EXPIRATION_MS))
             exchange = self._prefix + ALL if destination == ALL else ""
             key = "" if destination == ALL else self._prefix + destination
@@ -189,7 +196,7 @@ class AmqpCarrier:
         try:
             incoming, out = await link.open_channel(), await link.open_channel()
             await incoming.qos(PREFETCH)
-            await incoming.declare_exchange(self._prefix + ALL, "fanout", auto_delete=True)
+            await self._declare_all(incoming)
             for destination in (front_queue(self._life), store_queue(self._store)):
                 await self._consume(incoming, destination)
             await out.confirm_select()
@@ -200,10 +207,20 @@ class AmqpCarrier:
             log.info("carrier_joined", address=self.address)
             self._receiver.note_joined()
             incoming.on_closed = out.on_closed = lambda error: link.link.abort()
-            error = await link.wait_closed()
-            log.warning("carrier_lost", address=self.address, error=str(error))
+            ended = asyncio.ensure_future(link.wait_closed())
+            while not (await asyncio.wait([ended], timeout=BIND_AGAIN_S))[0]:
+                # Somebody may have removed the exchange, and another instance may have declared it again.
+                await self._declare_all(incoming)
+                await self._bind_to_all(incoming)
+            log.warning("carrier_lost", address=self.address, error=str(ended.result()))
         finally:
             await link.close(timeout_s=1.0)
+
+    async def _declare_all(self, channel: ClientChannel) -> None:
+        await channel.declare_exchange(self._prefix + ALL, "fanout", auto_delete=True)
+
+    async def _bind_to_all(self, channel: ClientChannel) -> None:
+        await channel.bind_queue(self._prefix + front_queue(self._life), self._prefix + ALL)
 
     async def _consume(self, channel: ClientChannel, destination: str) -> None:
         queue = self._prefix + destination
@@ -214,7 +231,7 @@ class AmqpCarrier:
         except ResourceLocked as error:
             raise StoreServedElsewhere(queue=queue) from error
         if destination == front_queue(self._life):
-            await channel.bind_queue(queue, self._prefix + ALL)
+            await self._bind_to_all(channel)
         await channel.consume(queue, partial(self._delivered, channel, destination))
 
     # --- receiving
@@ -236,7 +253,8 @@ class AmqpCarrier:
         except ForeignBatch as error:
             self._note_foreign(error)
             return
-        if batch.life != self._life:
+        to_front = destination == front_queue(self._life)
+        if batch.life != self._life and self._receiver.is_new(batch.life, batch.number, to_front=to_front):
             for message in batch.messages:
                 self._receiver.receive(batch.life, message)
 

@@ -1,7 +1,8 @@
 """Batches: messages between instances as one AMQP body.
 
-A body is an HMAC-SHA256, followed by msgpack: destination, incarnation of the sender, messages. The HMAC covers the
-destination, so that a body cannot be replayed to another queue. A replay to the same queue does no harm.
+A body is an HMAC-SHA256, followed by msgpack: destination, incarnation of the sender, number of the batch, messages.
+The HMAC covers the destination, so that a body cannot be replayed to another queue. By the number, replays to the same
+queue are dropped (``semq.engine.hub.freshness``).
 """
 
 import hmac
@@ -49,8 +50,8 @@ PLAIN: dict[int, type[Message]] = {
 STORE_FRAMES, PASSED = 1, 2
 NUMBERS = {kind: number for number, kind in PLAIN.items()}
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(tuple[str, int, list[tuple[int, msgspec.Raw]]]).decode
-_decode_frames = msgspec.msgpack.Decoder(tuple[int, str, list[CarriedFrame]]).decode
+_decode = msgspec.msgpack.Decoder(tuple[str, int, int, list[tuple[int, msgspec.Raw]]]).decode
+_decode_frames = msgspec.msgpack.Decoder(tuple[str, list[CarriedFrame]]).decode
 _decode_passed = msgspec.msgpack.Decoder(tuple[str, int, int, CarriedFrame]).decode
 _decode_plain = {number: msgspec.msgpack.Decoder(kind).decode for number, kind in PLAIN.items()}
 
@@ -59,23 +60,23 @@ class CarriedBatch(NamedTuple):
     """The content of a batch."""
 
     life: int  #: incarnation of the sender
+    number: int  #: rises with each batch of one incarnation
     messages: list[Message]
 
 
 def pack(message: Message) -> bytes:
     """Return a message as an element of a batch."""
     if isinstance(message, StoreFrames):
-        return _encode(
-            (STORE_FRAMES, (message.number, str(message.speaker), [_written(frame) for frame in message.frames]))
-        )
+        return _encode((STORE_FRAMES, (str(message.speaker), [_written(frame) for frame in message.frames])))
     if isinstance(message, Passed):
         return _encode((PASSED, (message.node, message.session, message.number, _written(message.frame))))
     return _encode((NUMBERS[type(message)], message))
 
 
-def seal(key: bytes, destination: str, life: int, packed: Sequence[bytes]) -> bytes:
-    """Return the body of a batch of packed messages. ``life``: the incarnation of the sender."""
-    content = _encode((destination, life, [msgspec.Raw(message) for message in packed]))
+def seal(key: bytes, destination: str, life: int, number: int, packed: Sequence[bytes]) -> bytes:
+    """Return the body of a batch of packed messages. ``life``: the incarnation of the sender; ``number``: of the
+    batch."""
+    content = _encode((destination, life, number, [msgspec.Raw(message) for message in packed]))
     return hmac.digest(key, content, "sha256") + content
 
 
@@ -88,7 +89,7 @@ def open_batch(key: bytes, destination: str, body: bytes, on_unreadable: Callabl
     if not hmac.compare_digest(mac, hmac.digest(key, content, "sha256")):
         raise ForeignBatch("The batch is not authenticated with the hub's key.", queue=destination, size=len(body))
     try:
-        made_for, life, elements = _decode(content)
+        made_for, life, batch_number, elements = _decode(content)
     except msgspec.MsgspecError as error:
         raise ForeignBatch(queue=destination, fault=str(error)) from error
     if made_for != destination:
@@ -101,13 +102,13 @@ def open_batch(key: bytes, destination: str, body: bytes, on_unreadable: Callabl
             on_unreadable(
                 ForeignBatch("A message in the batch cannot be read.", queue=destination, fault=str(error)[:200])
             )
-    return CarriedBatch(life, messages)
+    return CarriedBatch(life, batch_number, messages)
 
 
 def _unpacked(number: int, raw: msgspec.Raw) -> Message:
     if number == STORE_FRAMES:
-        message_number, speaker, frames = _decode_frames(raw)
-        return StoreFrames(message_number, parse_address(speaker).node, [_read(frame) for frame in frames])
+        speaker, frames = _decode_frames(raw)
+        return StoreFrames(parse_address(speaker).node, [_read(frame) for frame in frames])
     if number == PASSED:
         node, session, message_number, frame = _decode_passed(raw)
         return Passed(node, session, message_number, _read(frame))

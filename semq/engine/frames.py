@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.errors import AmqpError
 from semq.amqp.wire import encode_fields, long_string
 from semq.errors import SemqError
 from semq.foreign_text import shortened
@@ -18,6 +19,7 @@ from semq.umx_t.attributes import PROPERTIES
 from semq.umx_t.envelope import Attributes, Body, Data, Frame, Function, Packet, Primitive
 from semq.umx_t.errors import BadAttribute, HeadersTooLarge, NotForDatagrams
 from semq.umx_t.headers import (
+    DATA_TYPE,
     PACKED,
     USER_HEADERS_DEPTH,
     USER_HEADERS_MAX,
@@ -52,6 +54,14 @@ def read_frame(routing_key: str, header: ContentHeader, body: Body) -> Frame:
     source, target = parse_address(header.app_id or ""), parse_address(routing_key)
     records = decode_records(function, primitive, body)
     return Packet(source, target, function, primitive, records, header, body, _signature(header))
+
+
+def is_packet(header: ContentHeader) -> bool:
+    """Whether a frame is a packet of records, or cannot be read."""
+    try:
+        return header.type != DATA_TYPE
+    except AmqpError:
+        return True
 
 
 def read_datagram(routing_key: str, header: ContentHeader, body: Body) -> Data:

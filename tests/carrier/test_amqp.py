@@ -11,6 +11,7 @@ from bench.rabbitmq.server import is_installed, rabbitmq
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Returned
 from semq.amqp.limits import ANY_SIZE, ConnectionLimits
+from semq.amqp.methods import ExchangeDelete, ExchangeDeleteOk
 from semq.carrier.amqp import AmqpCarrier
 from semq.carrier.batch import pack, seal
 from semq.clock import SystemClock
@@ -62,7 +63,12 @@ class Member:
         self.returned_messages: asyncio.Queue[tuple[StoreName, Message]] = asyncio.Queue()
         self.ended_lives: asyncio.Queue[int] = asyncio.Queue()
         self.states: asyncio.Queue[str] = asyncio.Queue()
+        self.numbers: list[tuple[int, int, bool]] = []  #: of arrived batches: sender, number, whether to this front
         self.life, self.store = life, store
+
+    def is_new(self, life: int, number: int, *, to_front: bool) -> bool:
+        self.numbers.append((life, number, to_front))
+        return True
 
     def receive(self, life: int, message: Message) -> None:
         self.messages.put_nowait((life, message))
@@ -131,6 +137,9 @@ async def test_one_turn_is_one_batch_for_each_queue(kind: str, request: pytest.F
         received = [await within(second.messages.get()) for _ in range(500)]
         assert received == [(1, Went("1.a", number)) for number in range(500)]
         assert (first.carrier.batches_out, second.carrier.batches_in) == (1, 1)
+        first.carrier.to_store((1, 2), Went("1.a", 1))
+        await within(second.messages.get())
+        assert second.numbers == [(1, 1, True), (1, 2, False)]
 
 
 @pytest.mark.parametrize("kind", BROKERS)
@@ -158,8 +167,8 @@ async def test_foreign_messages_in_the_queues_are_counted_and_dropped(
             DialConfig("127.0.0.1", port, user="guest", password="guest"), SystemClock(), turn := Turn()
         )
         channel = await hostile.open_channel()
-        forged = seal(bytes(32), "front.2", 1, [pack(Asking((1, 1)))])
-        elsewhere = seal(KEY, "store.1.1", 1, [pack(Asking((1, 1)))])
+        forged = seal(bytes(32), "front.2", 1, 1, [pack(Asking((1, 1)))])
+        elsewhere = seal(KEY, "store.1.1", 1, 1, [pack(Asking((1, 1)))])
         for body in (b"", b"nonsense", forged, elsewhere, bytes(BODY_MAX + 1)):
             for queue in ("front.2", "store.1.2"):
                 header = ContentHeader.build(len(body), Properties(content_type="text/plain"))
@@ -172,6 +181,29 @@ async def test_foreign_messages_in_the_queues_are_counted_and_dropped(
         assert sorted(message.session for _, message in received if isinstance(message, Went)) == [1, 2]
         assert second.carrier.status()["foreign"] == 10
         assert second.carrier.is_joined
+
+
+@pytest.mark.parametrize("kind", BROKERS)
+async def test_a_removed_exchange_reaches_all_instances_again(
+    kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those that publish nothing, so that they do not notice the removal."""
+    monkeypatch.setattr("semq.carrier.amqp.BIND_AGAIN_S", 0.05)
+    async with broker(kind, request) as port, members(port) as (first, second):
+        hostile = await dial(DialConfig("127.0.0.1", port, user="guest", password="guest"), SystemClock(), Turn())
+        channel = await hostile.open_channel()
+        await channel.call(ExchangeDelete(exchange=f"semq.{HUB}.all"), ExchangeDeleteOk)
+        await hostile.close()
+
+        async def until_received() -> None:
+            while second.messages.empty():
+                if first.carrier.is_joined:
+                    first.carrier.to_all(Went("1.a", 1))
+                await asyncio.sleep(0.02)
+
+        await within(until_received())
+        assert second.messages.get_nowait() == (1, Went("1.a", 1))
+        assert second.states.empty()
 
 
 async def test_two_hubs_on_one_broker_get_no_messages_of_each_other() -> None:

@@ -48,7 +48,7 @@ packets = st.builds(
 )  # fmt: skip
 frames = documents | packets
 messages = st.one_of(
-    st.builds(StoreFrames, numbers, st.just(A), st.lists(frames, max_size=4)),
+    st.builds(StoreFrames, st.just(A), st.lists(frames, max_size=4)),
     st.builds(Passed, names, numbers, numbers, frames),
     st.builds(Credit, names, numbers, numbers, st.integers(-100, 10_000)),
     st.builds(Acknowledged, names, st.lists(st.text(max_size=80), max_size=5).map(tuple)),
@@ -76,8 +76,8 @@ def plain(frame: Frame) -> object:
 def meaning(message: Message) -> object:
     """Return the values of a message, with frames as ``plain`` returns them."""
     match message:
-        case StoreFrames(number=number, speaker=speaker, frames=sent):
-            return number, speaker, [plain(frame) for frame in sent]
+        case StoreFrames(speaker=speaker, frames=sent):
+            return speaker, [plain(frame) for frame in sent]
         case Passed(node=node, session=session, number=number, frame=frame):
             return node, session, number, plain(frame)
         case _:
@@ -86,7 +86,7 @@ def meaning(message: Message) -> object:
 
 @given(st.lists(messages, max_size=5), numbers)
 def test_a_batch_has_the_packed_messages(given_messages: list[Message], life: int) -> None:
-    body = seal(KEY, "store.1.2", life, [pack(message) for message in given_messages])
+    body = seal(KEY, "store.1.2", life, 3, [pack(message) for message in given_messages])
     batch = open_batch(KEY, "store.1.2", body, fail)
     assert batch.life == life
     assert [meaning(message) for message in batch.messages] == [meaning(message) for message in given_messages]
@@ -94,7 +94,7 @@ def test_a_batch_has_the_packed_messages(given_messages: list[Message], life: in
 
 @given(messages, st.integers(0, 10_000), st.integers(0, 7))
 def test_a_changed_bit_is_detected(message: Message, place: int, bit: int) -> None:
-    body = bytearray(seal(KEY, "all", 7, [pack(message)]))
+    body = bytearray(seal(KEY, "all", 7, 1, [pack(message)]))
     body[place % len(body)] ^= 1 << bit
     with pytest.raises(ForeignBatch):
         open_batch(KEY, "all", bytes(body), fail)
@@ -111,14 +111,14 @@ def test_foreign_bytes_are_refused(body: bytes) -> None:
     [(OTHER_KEY, "all", "hub's key"), (KEY, "store.1.1", "another queue")],
 )
 def test_a_batch_of_another_hub_or_for_another_queue_is_refused(key: bytes, destination: str, fault: str) -> None:
-    body = seal(key, destination, 7, [pack(Asking((1, 1)))])
+    body = seal(key, destination, 7, 1, [pack(Asking((1, 1)))])
     with pytest.raises(ForeignBatch, match=fault):
         open_batch(KEY, "all", body, fail)
 
 
 def test_messages_of_a_newer_version_are_left_out_and_reported() -> None:
     newer = pack(Asking((1, 1))).replace(b"\x08", b"\x63", 1)  # number of the class: 8, which becomes 99
-    body = seal(KEY, "all", 7, [newer, pack(Went("1.10008", 4))])
+    body = seal(KEY, "all", 7, 1, [newer, pack(Went("1.10008", 4))])
     faults: list[SemqError] = []
     assert open_batch(KEY, "all", body, faults.append).messages == [Went("1.10008", 4)]
     assert len(faults) == 1

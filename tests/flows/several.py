@@ -13,6 +13,7 @@ from semq.umx_t.locator import Store
 from tests.flows.trio import HUB, Local, Trio, TrioWire, engine_turn
 from tests.memory_store.store import MemoryStore
 
+Carried = tuple[int, int, "Destination", Message]  #: incarnation of the sender, number, destination, message
 # ("store", name of the store), ("front", incarnation of an instance), or ("all", 0)
 Destination = tuple[str, int | StoreName]
 
@@ -22,28 +23,33 @@ class CarrierQueue:
 
     def __init__(self) -> None:
         self.members: dict[int, Instance] = {}  #: instances by incarnation of their process
-        self.waiting: list[tuple[int, Destination, Message]] = []  #: incarnation of the sender, destination, message
+        self.waiting: list[Carried] = []
+        self.last_number = 0
         self.passed: list[Message] = []  #: delivered messages
         self.lose: Callable[[Message], bool] = lambda message: False
         self.repeat: Callable[[Message], bool] = lambda message: False
-        self.shuffle: Callable[[list[tuple[int, Destination, Message]]], None] = lambda waiting: None
+        self.shuffle: Callable[[list[Carried]], None] = lambda waiting: None
 
     def carry(self) -> bool:
         """Deliver the waiting messages; return whether any waited."""
         waiting, self.waiting = self.waiting, []
         self.shuffle(waiting)
-        for origin, destination, message in waiting:
+        for origin, number, destination, message in waiting:
             for _ in range(0 if self.lose(message) else 2 if self.repeat(message) else 1):
                 self.passed.append(message)
-                self._deliver(origin, destination, message)
+                self.deliver(origin, number, destination, message)
         return bool(waiting)
 
-    def _deliver(self, origin: int, destination: Destination, message: Message) -> None:
+    def put(self, origin: int, destination: Destination, message: Message) -> None:
+        self.last_number += 1
+        self.waiting.append((origin, self.last_number, destination, message))
+
+    def deliver(self, origin: int, number: int, destination: Destination, message: Message) -> None:
         destination_kind, name = destination
         if destination_kind == "all":
             for life, member in list(self.members.items()):
                 if life != origin:
-                    member.others.receive(origin, message)
+                    member.receive(origin, number, message, to_front=False)
             return
         targets = [
             member
@@ -51,7 +57,7 @@ class CarrierQueue:
             if name == (life if destination_kind == "front" else member.name)
         ]
         if targets:
-            targets[0].others.receive(origin, message)
+            targets[0].receive(origin, number, message, to_front=destination_kind == "front")
         elif origin in self.members:
             others = self.members[origin].others
             if isinstance(name, tuple):
@@ -67,13 +73,13 @@ class CarrierEndpoint:
         self._carrier, self._life = carrier, life
 
     def to_store(self, store: StoreName, message: Message) -> None:
-        self._carrier.waiting.append((self._life, ("store", store), message))
+        self._carrier.put(self._life, ("store", store), message)
 
     def to_front(self, life: int, message: Message) -> None:
-        self._carrier.waiting.append((self._life, ("front", life), message))
+        self._carrier.put(self._life, ("front", life), message)
 
     def to_all(self, message: Message) -> None:
-        self._carrier.waiting.append((self._life, ("all", 0), message))
+        self._carrier.put(self._life, ("all", 0), message)
 
 
 class Instance:
@@ -103,6 +109,10 @@ class Instance:
     def others(self) -> Instances:
         assert self.hub.instances is not None
         return self.hub.instances
+
+    def receive(self, origin: int, number: int, message: Message, *, to_front: bool) -> None:
+        if self.others.is_new(origin, number, to_front=to_front):
+            self.others.receive(origin, message)
 
     def is_elsewhere(self, node: Address) -> bool:
         """Whether a node has a session at another instance, according to the reports to this one."""

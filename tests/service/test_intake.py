@@ -5,7 +5,13 @@ import asyncio
 import pytest
 
 from semq.service import intake
-from semq.service.intake import FRAME_OVERHEAD_BYTES, FRAMES_PER_TURN, FRAMES_UNDER_WAY_MAX, Intake
+from semq.service.intake import (
+    FRAME_OVERHEAD_BYTES,
+    FRAMES_PER_TURN,
+    FRAMES_UNDER_WAY_MAX,
+    PACKET_BYTES_UNDER_WAY_MAX,
+    Intake,
+)
 from semq.store.unit import Unit
 from semq.store.work import Work
 from semq.transport.turn import Turn
@@ -141,3 +147,35 @@ async def test_failing_frames_free_their_memory() -> None:
     for work in desk.posted:
         work.abandon(RuntimeError())
     assert desk.intake.frames_under_way == 0
+
+
+@pytest.mark.parametrize("records", [1, 300])
+async def test_uncommitted_packets_of_one_speaker_are_bounded_by_their_bytes(records: int) -> None:
+    """Each record of a packet is work for the store, which serves the speakers of other intakes, too."""
+    desk = IntakeDesk()
+    size = 150 * records
+    for n in range(2_000):
+        desk.intake.put("flood", n, size, is_packet=True)
+    while await desk.turn():
+        pass
+    under_way = len(desk.processed("flood"))
+    assert (under_way - 1) * (size + FRAME_OVERHEAD_BYTES) < PACKET_BYTES_UNDER_WAY_MAX
+    assert under_way * (size + FRAME_OVERHEAD_BYTES) >= PACKET_BYTES_UNDER_WAY_MAX
+    desk.intake.put("quiet", 0, size, is_packet=True)
+    assert await desk.turn() == [("quiet", [0])]
+    desk.commit()
+    await until_empty(desk)
+    assert desk.processed("flood") == list(range(2_000))
+    assert desk.intake._packet_bytes_under_way == {}
+
+
+async def test_documents_behind_uncommitted_packets_of_their_speaker_wait_and_keep_their_order() -> None:
+    desk = IntakeDesk()
+    desk.intake.put("one", 0, PACKET_BYTES_UNDER_WAY_MAX, is_packet=True)
+    desk.intake.put("one", 1, 10)
+    assert await desk.turn() == [("one", [0])]
+    assert await desk.turn() == []
+    assert desk.intake.finish("one") == [1]
+    desk.intake.put("one", 2, 10)
+    desk.commit()
+    assert await desk.turn() == [("one", [2])]

@@ -14,7 +14,7 @@ from semq.engine.ports import Accepted, AppEvent, Delivery, InClear, OpenedPaylo
 from semq.errors import BadInput
 from semq.seal.errors import SealMalformed
 from semq.umx_t.address import Address, parse_address
-from semq.umx_t.envelope import Attributes, Body, Envelope
+from semq.umx_t.envelope import Attributes, Body, Data, Envelope
 from semq.umx_t.locator import LK0, parse_lk0
 from semq.umx_t.pieces import PIECES_USER
 from tests.simulation.documents.groups import USERS
@@ -51,7 +51,20 @@ class EventUnderWay:
 
 
 class SimOpener(InClear):
-    """Secrecy that cannot open poisoned documents, and signs nothing."""
+    """Secrecy that cannot open poisoned documents. ``signed``: every statement of an institution counts as signed, so
+    that floors are believed only in ReAck2, where the hub cannot change them."""
+
+    def __init__(self, *, signed: bool) -> None:
+        self._signed = signed
+
+    def takes_floor(self, source: Address) -> bool:
+        return not self._signed
+
+    def check_marker(self, envelope: Envelope) -> bool:
+        return self._signed
+
+    def check_origin(self, message: Data) -> bool:
+        return self._signed
 
     def open(self, envelope: Envelope, body: Body) -> OpenedPayload:
         if body[:1] == POISON:

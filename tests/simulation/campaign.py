@@ -15,9 +15,10 @@ import structlog
 
 from semq.umx_t.grids import GRIDS, HANDLING, HUB, SENDER, SENDER_12, SenderEvent, SenderState
 from tests.simulation.disturbances.drills import Goal
-from tests.simulation.instances import simulate_instances
+from tests.simulation.instances import InstancesWorld
 from tests.simulation.mutations import MUTATIONS
-from tests.simulation.world import CellCoverage, SeedResult, Trace, simulate
+from tests.simulation.plan import draw
+from tests.simulation.world import CellCoverage, SeedResult, Trace, World
 
 SHARE = 50  # seeds that a process takes at a time
 DRILLS = 200  # largest number of seeds that are tried for one cell
@@ -96,9 +97,10 @@ def run_seed(
 
     ``instances``: as for ``run_campaign``; ``hell``, ``focus`` and ``goal``: as for ``plan.draw``.
     """
-    if instances:
-        return simulate_instances(seed, count=instances, hell=hell, trace=trace, focus=focus, goal=goal)
-    return simulate(seed, hell, trace, focus, goal)
+    plan = draw(seed, hell, focus, goal)
+    if count := instances or plan.instances:
+        return InstancesWorld(plan, count, trace).run()
+    return World(plan, trace).run()
 
 
 def run_share(

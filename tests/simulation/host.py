@@ -271,7 +271,7 @@ class LocalHost(Host):
             self.world.plan.settings,
             self.application,
             self.application,
-            SimOpener(),
+            SimOpener(signed="signed" in self.world.plan.kinds),
             self.plan_flush,
             partners=self._partners(),
             find_pieces=partial(self.world.pieces.find, self),

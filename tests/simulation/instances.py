@@ -13,7 +13,7 @@ from semq.engine.hub.instances import Cluster, Instances
 from semq.engine.hub_engine import HubEngine
 from semq.errors import SemqError
 from semq.umx_t.address import Address
-from semq.umx_t.envelope import Data, Packet
+from semq.umx_t.envelope import Packet
 from semq.umx_t.locator import Store
 from tests.memory_store.tables import Tables
 from tests.simulation.disturbances.drills import Goal
@@ -39,6 +39,7 @@ class SimCarrier:
         self.world = world
         self.chance = chance
         self.is_away = False
+        self._numbers: dict[int, int] = {}  #: by life: number of its last message
         self._last: dict[tuple[int, Destination], float] = {}  #: arrival of the last message, by life and destination
 
     def send(self, origin: "InstanceHost", life: int, destination: Destination, message: Message) -> None:
@@ -47,13 +48,11 @@ class SimCarrier:
                 self.world.time.after(0.0, self._returned, origin, life, destination[1], message)
             return
         active = self.world.faults.active
-        copies = 1
+        copies, number = 1, self._next_number(life)
         if active:
             drawn = self.chance.random()
             copies = 0 if drawn < LOST else 2 if drawn < LOST + DOUBLED else 1
             self.world.faults.count += copies != 1
-        if copies > 1 and isinstance(message, StoreFrames):
-            self._note_doubled(message)
         for _ in range(copies):
             when = self.world.time.now + self.world.latency_s()
             if active and self.chance.random() < LATE:
@@ -62,14 +61,15 @@ class SimCarrier:
                 when = self._last[life, destination] = max(when, self._last.get((life, destination), 0.0))
             if isinstance(message, COUNTED):
                 self.world.in_transit += 1
-            self.world.time.at(when, self._arrive, origin, life, destination, message)
+            self.world.time.at(when, self._arrive, origin, life, number, destination, message)
 
-    def _note_doubled(self, message: StoreFrames) -> None:
-        for frame in message.frames:
-            if isinstance(frame, Data) and not frame.envelope.void:
-                self.world.oracle.messages[frame.envelope.lk0].doubled = True
+    def _next_number(self, life: int) -> int:
+        self._numbers[life] = self._numbers.get(life, 0) + 1
+        return self._numbers[life]
 
-    def _arrive(self, origin: "InstanceHost", life: int, destination: Destination, message: Message) -> None:
+    def _arrive(
+        self, origin: "InstanceHost", life: int, number: int, destination: Destination, message: Message
+    ) -> None:
         if isinstance(message, COUNTED):
             self.world.in_transit -= 1
         kind, name = destination
@@ -77,13 +77,13 @@ class SimCarrier:
         if kind == "all":
             for host in members:
                 if host.incarnation != life:
-                    host.receive_message(life, message)
+                    host.receive_message(life, number, message, to_front=False)
             return
         targets = [host for host in members if name == (host.incarnation if kind == "front" else host.store_name)]
         if kind == "store":
             targets = [host for host in targets if not host.is_retired]  # an exclusive queue: the newest owner has it
         if targets:
-            targets[0].receive_message(life, message)
+            targets[0].receive_message(life, number, message, to_front=kind == "front")
         elif isinstance(name, tuple):
             self._returned(origin, life, name, message)
         elif origin.is_alive(life):
@@ -116,7 +116,7 @@ class CarrierEnd:
             world.oracle.stated(self._host, frame)
         if world.plan.codec:
             name = str(destination)
-            [message] = open_batch(KEY, name, seal(KEY, name, self._life, [pack(message)]), unreadable).messages
+            [message] = open_batch(KEY, name, seal(KEY, name, self._life, 1, [pack(message)]), unreadable).messages
         world.carrier.send(self._host, self._life, destination, message)
 
 
@@ -176,7 +176,10 @@ class InstanceHost(HubHost):
             self.others.note_cut()
             self.plan_tick()
 
-    def receive_message(self, life: int, message: Message) -> None:
+    def receive_message(self, life: int, number: int, message: Message, *, to_front: bool) -> None:
+        if self.engine is None or not self.others.is_new(life, number, to_front=to_front):
+            self.plan_tick()
+            return
         if isinstance(message, StoreFrames):
             self.world.faults.act_on_named(self, message.frames)
         if self.engine is not None:  # an act may end the process

@@ -44,6 +44,8 @@ DIRECT_EVERY, DIRECT_AT = 10, 3  # nodes also have direct sessions
 NO_HUB_EVERY, NO_HUB_AT = 20, 9  # nodes have no hub, only direct sessions
 GROUPS_EVERY, GROUPS_AT = 4, 3  # some documents are for a group, or for all users of an institution
 PIECES_EVERY, PIECES_AT = 10, 1  # some documents are in pieces
+INSTANCES_EVERY, INSTANCES_AT = 8, 6  # the hub has several instances
+SIGNED_EVERY = 2  # all seeds without a focus, also those with a theme: institutions believe signed floors only
 DRILL_EVERY = 5  # the goals take turns
 DRILL_3 = Theme("restore_local restore_hub hold offline other_store operator rumours refusal poison cancel", acts=0.5)
 # For the events in TRUTHS. Frames are lost, and their sender is not informed.
@@ -103,6 +105,11 @@ class Plan:
     documents: list[tuple[float, str, list[PlannedDocument]]]  #: time, institution, documents
 
     @property
+    def instances(self) -> int:
+        """The number of instances of the hub; 0: one process at a time."""
+        return 2 + self.seed // INSTANCES_EVERY % 2 if "instances" in self.kinds else 0
+
+    @property
     def has_hub(self) -> bool:
         return "no_hub" not in self.kinds
 
@@ -115,7 +122,7 @@ def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(
     """
     if unknown := focus - ALL_KINDS:
         raise ValueError(f"There are no such kinds of faults: {', '.join(sorted(unknown))}")
-    chance = Random(seed)
+    chance, has_focus = Random(seed), bool(focus)
     theme, goal = _theme(chance, seed, goal) if not focus else (None, None)
     own = goal is not None or chance.random() < (0.6 if theme else HELL_SHARE)
     hell = own if hell is None else hell
@@ -133,8 +140,12 @@ def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(
         kinds |= {"no_hub"}
     if theme is None and not focus and seed % PIECES_EVERY == PIECES_AT:
         kinds |= {"pieces"}
+    if theme is None and not focus and seed % INSTANCES_EVERY == INSTANCES_AT:
+        kinds |= {"instances"}
+    if not has_focus and seed // 2 % SIGNED_EVERY == 0:
+        kinds |= {"signed"}
     if "no_hub" in kinds:
-        kinds = kinds - set(OF_THE_HUB) - {"groups"} | {"direct"}
+        kinds = kinds - set(OF_THE_HUB) - {"groups", "instances"} | {"direct"}
     locals_ = chance.choice((2, 2, 2, 3, 3, 4))
     faulty_s = chance.uniform(30.0, 150.0)
     return Plan(

@@ -15,7 +15,6 @@ from semq.umx_t.locator import Store
 from semq.umx_t.status import Arrival, Outcome
 from tests.memory_store.tables import Tables
 from tests.simulation.direct import DirectPairs
-from tests.simulation.disturbances.drills import Goal
 from tests.simulation.disturbances.faults import Faults
 from tests.simulation.documents.groups import not_reported
 from tests.simulation.documents.pieces import SimulatedPieces
@@ -24,7 +23,7 @@ from tests.simulation.network import SimLink
 from tests.simulation.oracle.messages import BackupRecord, SimulatedMessage
 from tests.simulation.oracle.oracle import InvariantBroken, Oracle
 from tests.simulation.oracle.truth import was_taken_and_refused
-from tests.simulation.plan import NAMES, Plan, draw
+from tests.simulation.plan import NAMES, Plan
 from tests.simulation.timeline import EPOCH, Timeline
 
 REST_S = 12_000.0  # time after the last fault within which all work must end
@@ -358,13 +357,3 @@ class CellCoverage:
 
     def __exit__(self, *args: object) -> None:
         Grid.step = self._step  # type: ignore[method-assign]
-
-
-def simulate(
-    seed: int,
-    hell: bool | None = None,
-    trace: Trace | None = None,
-    focus: frozenset[str] = frozenset(),
-    goal: Goal | None = None,
-) -> SeedResult:
-    return World(draw(seed, hell, focus, goal), trace).run()

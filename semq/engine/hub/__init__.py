@@ -16,6 +16,6 @@
 | fronts         | sessions of nodes at all instances                             |
 | carrier        | messages between instances, and the port that sends them       |
 | carried_link   | the link to a node that is present at another instance         |
-| repetitions    | repeated messages of the carrier                               |
+| freshness      | which messages of the carrier are new, and which are repeated  |
 | unserved_homes | documents whose home no instance serves                        |
 """

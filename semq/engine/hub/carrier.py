@@ -1,7 +1,7 @@
 """Messages between the instances of a hub, and the port that sends them.
 
-A message may be lost, repeated, late or reordered; it never means custody, and timers repair a loss (PROTOCOL.md
-section 10).
+A message may be lost, late or reordered; repeated ones are dropped (``freshness``). It never means custody, and timers
+repair a loss (PROTOCOL.md section 10).
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,6 @@ StoreName = tuple[int, int]  #: semq_id and semq_db_id
 class StoreFrames(msgspec.Struct, frozen=True):
     """To a store: frames of a node, which the front of the session has checked."""
 
-    number: int  #: rises with each message of one incarnation
     speaker: Address
     frames: Sequence[Frame]
 

@@ -133,6 +133,11 @@ class Fronts:
     def receive_asking(self, life: int, asking: Asking) -> None:
         self._send_sessions(life)
 
+    def introduce(self, life: int) -> None:
+        """Prove this instance to one that is not proved here, and ask for its answer, which proves it."""
+        self._carrier.to_front(life, Asking(self._store))
+        self._send_sessions(life)
+
     def receive_alive(self, life: int, alive: Alive) -> None:
         """Ask an instance for its sessions if its reports have not all arrived."""
         if (alive.count, alive.total, alive.changes) != _sums(self._reported.get(life, {}).values()):

@@ -22,8 +22,8 @@ from semq.engine.hub.carrier import (
     StoreName,
     Went,
 )
+from semq.engine.hub.freshness import Freshness, Novelty
 from semq.engine.hub.fronts import CarriedHub, Fronts
-from semq.engine.hub.repetitions import Repetitions
 from semq.engine.hub.speakers import message_fault
 from semq.engine.hub.unserved_homes import UnservedHomes
 from semq.engine.ports import Link, runs
@@ -62,8 +62,7 @@ class Instances:
         self._carrier, self._homes, end_second = cluster
         self.fronts = Fronts(hub, store, self._carrier, end_second)
         self._unserved = UnservedHomes(hub.core, self._homes.is_in_use)
-        self._repetitions = Repetitions()
-        self._last_number = 0  #: number of the last message to a store
+        self._freshness = Freshness()
         self._arrived: dict[str, dict[int, int]] = {}  #: last document number, by node and sending instance
         self._to_credit: set[str] = set()  #: nodes whose room ``flush`` reports
         self._beyond: dict[str, int] = {}  #: bytes sent to sessions without room, by node
@@ -138,6 +137,17 @@ class Instances:
             self._carrier.to_store(home, Acknowledged(str(node), tuple(idents)))
 
     # --- messages of others
+    def is_new(self, life: int, number: int, *, to_front: bool) -> bool:
+        """Whether the messages of a batch may be received. ``to_front``: it came to the queue of this incarnation."""
+        novelty = self._freshness.note(life, number, proves=to_front)
+        if novelty is Novelty.REPEATED:
+            self._core.count("carrier_repeated")
+        elif novelty is Novelty.UNPROVED:
+            self._core.count("carrier_unproved")
+            if self._freshness.must_ask(life, self._core.now()):
+                self.fronts.introduce(life)
+        return novelty is Novelty.NEW
+
     def receive(self, life: int, message: Message) -> None:
         self.fronts.note_sign_of_life(life)
         if isinstance(message, Asking | Alive | PresentSessions):
@@ -161,13 +171,9 @@ class Instances:
 
     # --- inside
     def _send_to_store(self, store: StoreName, speaker: Address, frames: Sequence[Frame]) -> None:
-        self._last_number += 1
-        self._carrier.to_store(store, StoreFrames(self._last_number, speaker, frames))
+        self._carrier.to_store(store, StoreFrames(speaker, frames))
 
     def _receive_frames(self, life: int, message: StoreFrames) -> None:
-        if self._repetitions.note(life, message.number):
-            self._core.count("carrier_repeated")
-            return
         for run in runs(message.frames):
             if isinstance(run, list):
                 self._hub.relay.receive_messages(message.speaker, run)

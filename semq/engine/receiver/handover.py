@@ -5,6 +5,7 @@ document. Otherwise the document waits in tb_0030 for its turn (``user_queue``, 
 commit before it is made.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
@@ -31,6 +32,8 @@ from semq.store.work import COMMITTED, Steps, work
 from semq.umx_t.locator import Pos
 from semq.umx_t.status import AppStatus, Arrival
 
+SEARCHES_MAX = 128  # under way for one source; each delays the documents of all sources
+
 
 class Handover:
     """Delivers documents to consumers, and keeps a list of the documents that applications have not answered."""
@@ -44,7 +47,9 @@ class Handover:
         self.queues: dict[str, UserQueue] = {}
         self.orders: dict[OrderId, Order] = {}
         self._blocked = BlockedOrders()
-        self._searches = 0  #: number of searches under way
+        self._searches: Counter[str] = Counter()  #: number of searches under way, by source
+        #: searches that wait for others of their source: by source and order, the user, and ``is_in_turn``
+        self._postponed: dict[str, dict[OrderId, tuple[str, bool]]] = {}
         self.to_clean = list(finished)
 
     def queue_of(self, user: str) -> UserQueue:
@@ -89,6 +94,9 @@ class Handover:
         """Search for the next document of a row's order. If the order is new and other rows of the user wait, queue the
         row instead."""
         key = (row.lk0.store, row.order_key)
+        order = self.orders.get(key)
+        if order is not None and order.blocked and not order.searching and row.lk0.object_id > order.blocked_id:
+            return  # an earlier one waits for its predecessor
         if row.status is not Arrival.RECV:
             self.continue_order(key, row.target.user)  # it ends without a consumer
         elif key in self.orders or not self.queue_of(row.target.user).has_waiting:
@@ -128,7 +136,7 @@ class Handover:
 
     @property
     def is_searching(self) -> bool:
-        return self._searches > 0
+        return bool(self._searches)
 
     def note_waiting(self, row: Pending, bref: int | None = None) -> None:
         """Queue a row, and deliver to free consumers. ``bref``: the number from which the track is read again."""
@@ -146,17 +154,32 @@ class Handover:
         if order.searching:
             order.again = True
             return True
+        source = str(key[0].node)
+        if self._searches[source] >= SEARCHES_MAX:
+            postponed = self._postponed.setdefault(source, {})
+            postponed[key] = user, is_in_turn or (key in postponed and postponed[key][1])
+            return True
         order.searching, order.again = True, False
-        self._searches += 1
+        self._searches[source] += 1
         self.core.post(self._find_next(key, order, user, is_in_turn), failed=partial(self._search_failed, key, order))
         return True
 
-    def _end_search(self, order: Order) -> None:
+    def _end_search(self, key: OrderId, order: Order) -> None:
         order.searching = False
-        self._searches -= 1
+        source = str(key[0].node)
+        self._searches[source] -= 1
+        if not self._searches[source]:
+            del self._searches[source]
+        postponed = self._postponed.get(source)
+        while postponed and self._searches[source] < SEARCHES_MAX:
+            first = next(iter(postponed))
+            user, is_in_turn = postponed.pop(first)
+            self.search(first, user, is_in_turn=is_in_turn)
+        if not postponed:
+            self._postponed.pop(source, None)
 
     def _search_failed(self, key: OrderId, order: Order, error: Exception) -> None:
-        self._end_search(order)
+        self._end_search(key, order)
         if isinstance(error, RowRefused) and not error.is_passing:
             self.feed(order.user)  # the order waits for its next document or the next start, the others go on
         else:
@@ -280,7 +303,7 @@ class Handover:
         if row is not None:
             order.user = row.target.user
             if not is_in_turn and self._waits_for_turn(row):
-                self._end_search(order)
+                self._end_search(key, order)
                 self.queue_of(order.user).note_ready(key)
                 self.feed(order.user)
                 if user != order.user:
@@ -289,7 +312,7 @@ class Handover:
             following = self._give_next(key, order, row, user)
             self.core.post(following, failed=partial(self._search_failed, key, order))
             return
-        self._end_search(order)
+        self._end_search(key, order)
         order.blocked = 0
         if order.again:
             self.search(key, user)
@@ -321,10 +344,10 @@ class Handover:
         is_lowest = now is not None and now.bref == lowest.bref and now is loaded
         result = self._decide(unit, now, with_body) if now is not None and is_lowest else _SearchResult()
         yield COMMITTED
-        self._end_search(order)
+        self._end_search(key, order)
         if result.prev is not None and order.blocked != result.blocked:
             self._blocked.add(key, result.prev)
-        order.blocked = result.blocked
+        order.blocked, order.blocked_id = result.blocked, lowest.lk0.object_id
         if result.delivery is not None:
             order.busy = result.delivery.bref
             self.out[order.busy], self._in_order[order.busy] = user, key

@@ -22,6 +22,7 @@ class Order:
     searching: bool = False
     again: bool = False  #: something has changed during the search: search again after it
     blocked: int = 0  #: the row that waits for a predecessor; 0: none
+    blocked_id: int = 0  #: the object_id of the message of that row
     user: str = ""  #: the user of the row found last, in whose queue the order waits for a turn
 
 

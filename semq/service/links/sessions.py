@@ -27,7 +27,7 @@ from semq.broker.services import (
 from semq.datagrams.document import CarriedDocument
 from semq.engine.core import Core
 from semq.engine.errors import NotYours, StoreStatementUnreadable, TooManyLogins
-from semq.engine.frames import read_datagram, read_frame, write_frame
+from semq.engine.frames import is_packet, read_datagram, read_frame, write_frame
 from semq.engine.ports import Link
 from semq.errors import SemqError
 from semq.service.datagrams.ends import OfferingEnd
@@ -378,7 +378,8 @@ class UmxExchange(ServiceExchange):
 
     def publish(self, message: OfferedMessage) -> None:
         """Put a frame into the intake. Its confirm is flow control only (PROTOCOL.md section 14)."""
-        self._links.intake.put(message.session, message, len(message.header.raw) + len(message.body))
+        size = len(message.header.raw) + len(message.body)
+        self._links.intake.put(message.session, message, size, is_packet=is_packet(message.header))
 
 
 class NodeQueue(ServiceQueue):

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from semq.engine.ports import Submission
+from semq.engine.receiver.handover import SEARCHES_MAX
 from semq.store.unit import FirstInOrder, Unsent, Waiting
 from semq.store.work import Work
 from semq.umx_t.address import Address, parse_address
@@ -287,3 +288,39 @@ def floor_of(trio: Trio, floor: int) -> Any:
     """Return the arguments of ``Handover.note_floor`` for the stream of FLOOD."""
     (key,) = (key for key in trio.b.store.tables.in_streams if key.store.id == FLOOD.id)
     return key, floor, None
+
+
+def test_searches_of_one_source_are_bounded_so_that_others_do_not_wait_for_them() -> None:
+    """A partner sends documents of many order keys whose predecessors are missing, four of each key."""
+    trio = Trio()
+    seen = counted_searches(trio)
+    keys = 3 * SEARCHES_MAX
+    flood = [
+        document_of(
+            FLOOD,
+            10_000 + 4 * key + n,
+            order_key=f"k{key}",
+            prev=Pos(5, 10_000 + 4 * key + n - 1 if n else key),
+            floor=0,
+        )
+        for key in range(keys)
+        for n in range(4)
+    ]
+    trio.b.receive(*flood)
+    under_way = len(seen)
+    assert under_way <= SEARCHES_MAX + 1
+    trio.b.receive(document_of(QUIET, 0, order_key="quiet"))
+    for _ in range(4):
+        trio.b.store.run()
+    assert trio.b.app.payloads == [f"{QUIET.id} 0".encode()]
+    trio.settle()
+    assert len(trio.b.engine.handover.orders) == keys  # the quiet one has ended
+    # Later documents of a blocked order cause no search, unless one is under way.
+    assert len(seen) <= 2 * (keys + SEARCHES_MAX) + 10
+    assert not trio.b.engine.handover._postponed
+    assert not trio.b.engine.handover.is_searching
+    trio.b.receive(*(document_of(FLOOD, key, order_key=f"k{key}") for key in range(keys)))
+    trio.later(1)
+    assert len(trio.b.app.deliveries) == 5 * keys + 1
+    given = [bytes(delivery.payload) for delivery in trio.b.app.deliveries]
+    assert len(set(given)) == len(given)

@@ -62,7 +62,7 @@ KINDS: dict[str, float] = {
     "lose_store": 0.5,  # a store of the hub is lost; an operator declares this later
 }
 # Kinds that a plan or a focus adds. ``second_thoughts``: more documents are failed, and more are answered twice.
-ADDED = ("direct", "schedule", "groups", "no_hub", "second_thoughts", "pieces")
+ADDED = ("direct", "schedule", "groups", "no_hub", "second_thoughts", "pieces", "instances", "signed")
 # Occurrences per 100 seconds: cuts of direct sessions, and removals of pieces that wait for their manifest.
 ADDED_RATES = {"direct": 6.0, "pieces": 2.0}
 # Kinds that need a hub.
