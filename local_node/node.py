@@ -81,7 +81,7 @@ AGREED_SHOWN = 5  # agreements with one partner that node.status shows
 DISK_CHECK_S = 10.0
 # Polls find rows without a NOTIFY: written without the functions of SQL.md, or while the store had no connection.
 SQL_POLL_S = 10.0
-NOTIFIED_POLLS, NOTIFIED_PAUSE_S = 10, 0.1  # further polls after a NOTIFY
+NOTIFIED_RUNS, NOTIFIED_PAUSE_S = 10, 0.1  # further polls after a NOTIFY
 SQL_AGAIN_S = 1.0  # pause before the next poll while rows wait, for instance because of a rate or a quota
 
 
@@ -95,7 +95,7 @@ class LocalNode(Node[LocalEngine]):
     sealing: Sealing | None = None  #: None without certificates
     offering: OfferingEnd | None = None  #: for datagrams of partners that dial; None without [direct] or [datagrams]
     direct: DirectLinks | None = None  #: None without [direct]
-    _wakes: dict[str, int]  #: remaining runs after a NOTIFY, by job
+    _notified_runs: dict[str, int]  #: remaining runs after a NOTIFY, by job
     _introduced: tuple[str, ...] = ()  #: the last introduction sent
 
     async def prepare(self) -> None:
@@ -281,20 +281,20 @@ class LocalNode(Node[LocalEngine]):
     def notified(self, channel: str) -> None:
         if channel == "semq_submit":
             self.schedule.release_due()
-            self._follow_wake("sql_submissions")
+            self._follow_notify("sql_submissions")
         elif channel == "semq_done":
-            self._follow_wake("sql_done")
+            self._follow_notify("sql_done")
 
-    def _follow_wake(self, job: str) -> None:
+    def _follow_notify(self, job: str) -> None:
         """Run a job now and some times soon: of transactions that commit at the same time, only one notifies."""
-        self._wakes[job] = NOTIFIED_POLLS
+        self._notified_runs[job] = NOTIFIED_RUNS
         self.clockwork.hasten(job)
 
-    def _run_after_wake(self, job: str) -> None:
+    def _run_after_notify(self, job: str) -> None:
         reader = self.submissions if job == "sql_submissions" else self.engine.completions
         reader.poll()
-        if self._wakes[job]:
-            self._wakes[job] -= 1
+        if self._notified_runs[job]:
+            self._notified_runs[job] -= 1
             self.clockwork.hasten(job, NOTIFIED_PAUSE_S)
 
     def _poll_again(self) -> None:
@@ -304,14 +304,14 @@ class LocalNode(Node[LocalEngine]):
         self.clockwork.hasten("schedule", in_s)
 
     def jobs(self) -> list[ScheduledJob]:
-        factor, self._wakes = self.host.poll_factor, {"sql_submissions": 0, "sql_done": 0}
+        factor, self._notified_runs = self.host.poll_factor, {"sql_submissions": 0, "sql_done": 0}
         sql_poll_s = SQL_AGAIN_S if factor == 1.0 else SQL_POLL_S * factor  # a poll ends the rest of a store
         jobs = [
-            ScheduledJob("sql_submissions", sql_poll_s, partial(self._run_after_wake, "sql_submissions")),
+            ScheduledJob("sql_submissions", sql_poll_s, partial(self._run_after_notify, "sql_submissions")),
             ScheduledJob("schedule", SCHEDULE_POLL_S * factor, lambda: self.schedule.release_due()),
             ScheduledJob("pieces", SQL_POLL_S * factor, lambda: self.transfers.search()),
             ScheduledJob("remains", SWEEP_S * factor, lambda: self.remains.sweep()),
-            ScheduledJob("sql_done", sql_poll_s, partial(self._run_after_wake, "sql_done")),
+            ScheduledJob("sql_done", sql_poll_s, partial(self._run_after_notify, "sql_done")),
         ]
         if self.settings.database.url is None:
             jobs.append(ScheduledJob("disk", DISK_CHECK_S, self.check_disk))

@@ -8,6 +8,7 @@
 | node                            | the life of a node, and a new engine after a loss of the store        |
 | node_host                       | the resources of the process: port, database, connections             |
 | database, standby, housekeeping | the node's Postgres; the claim to its store; its regular cleaning     |
+| requirements                    | what the node's database lacks, for health                            |
 | clockwork                       | timers and scheduled jobs                                             |
 | clock_check                     | whether the clocks can be trusted with the deletion of rows by age    |
 | links                           | sessions at the node that accepts the connection: hub or direct link  |

@@ -1,9 +1,11 @@
 """The database of a node: the configured one, or a Postgres of its own in its data directory."""
 
 import asyncio
+from pathlib import Path
 
 from semq.config.settings import Settings
 from semq.store.embedded.server import EmbeddedPostgres
+from semq.store.files import write_safely
 from semq.store.postgres import schema_version
 
 
@@ -26,6 +28,23 @@ class NodeDatabase:
             # Only after a successful start: a server that refused to start belongs to another process.
             self._embedded = embedded
         return url
+
+    @property
+    def known_store(self) -> str | None:
+        """The identity of the store that this node has opened last; None: unknown, or the server is embedded."""
+        try:
+            return self._identity_file.read_text("utf-8").strip() if self._settings.database.dsn is not None else None
+        except FileNotFoundError:
+            return None
+
+    def remember_store(self, store_uuid: str) -> None:
+        """Note the identity of the opened store in the data folder, so that an empty one is not taken for it."""
+        if self._settings.database.dsn is not None and self.known_store != store_uuid:
+            write_safely(self._identity_file, f"{store_uuid}\n".encode(), 0o600)
+
+    @property
+    def _identity_file(self) -> Path:
+        return self._settings.data_dir / "store"
 
     async def update(self, url: str, revision: str | None) -> None:
         """Upgrade the schema from ``revision`` if ``database.migrate`` is true.

@@ -44,6 +44,7 @@ from semq.service.node_host import NodeHost
 from semq.service.operations.audit import ActAudit
 from semq.service.operations.operation import BoundOperation, OfferedOperation, Operation, bind
 from semq.service.operations.reload import Reloading, companion_settings
+from semq.service.requirements import Requirements
 from semq.service.standby import Claim
 from semq.service.telemetry.export import export_of
 from semq.store.broker.store import PostgresMessageStore
@@ -101,6 +102,7 @@ class Node(Generic[E]):
         self._failed_openings = 0  #: openings since the last one that lasted; they failed, or did not last
         self._is_serving = False
         self._files = CredentialFiles(lambda: self.settings, clock)
+        self.requirements = Requirements(lambda: self.store, self.host.poll_factor)
         self._cleanup = AsyncExitStack()  #: ends the started parts
         self._failed: asyncio.Future[None]
         self._stopping = False
@@ -212,26 +214,25 @@ class Node(Generic[E]):
         self._cleanup.push_async_callback(self.store.stop)
         if self.settings.amqp.allow_plain and not self.settings.amqp.tls:
             log.warning("port_without_tls", host=self.settings.amqp.host, text="messages can be read on the network")
-        await self._database.update(url, await self.store.revision())  # `prepare` reads tables
+        await self._database.update(url, await self.store.inspect(self._database.known_store))  # `prepare` reads tables
         await self.prepare()
         self.recovered = await self._claim.open(self.store)
+        self._database.remember_store(self.recovered.store_uuid)
         if self._claim.has_waited:
             await self.prepare()  # the other process may have changed the values
         self.clock_check = ClockCheck(self.clock)
         housekeeping = Housekeeping(lambda: self.store.url, self.clock, self.settings, self.clock_check)
-        jobs = [*self.jobs(), *self.nightly.jobs(), *housekeeping.jobs(), *self.alerts.jobs(), *self._files.jobs()]
+        with_jobs = (self, self.nightly, housekeeping, self.alerts, self._files, self.requirements)
+        jobs = [job for part in with_jobs for job in part.jobs()]
         jobs.append(ScheduledJob("database", DATABASE_CHECK_S, self._check_database))
+        await self.requirements.check()
         self.clockwork = Clockwork(lambda: self.engine, self.turn, self.clock, jobs)
         self._build()
         self.message_store = PostgresMessageStore(self.store)
         self.users = UserTable(self.users_of(self.settings))
         self.server = AmqpServer(
-            self._server_config(),
-            self.authenticator(),
-            self.clock,
-            self.message_store,
-            self.turn,
-        )
+            self._server_config(), self.authenticator(), self.clock, self.message_store, self.turn,
+        )  # fmt: skip
         self.register()
         self._cleanup.push_async_callback(self.server.stop)
         self._cleanup.callback(self.clockwork.stop)
@@ -474,6 +475,7 @@ class Node(Generic[E]):
             "shortage": self.server.alarm,
             "store": {name: getattr(counters, name) for name in counters.__slots__},
             "refused_rows": self.store.refusals.recent(),
+            "database": self.requirements.unmet,
             "failing_jobs": self.clockwork.failing(),
             "waiting_work": self.store.waiting,
             "extract": self.nightly.last,

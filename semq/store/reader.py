@@ -5,6 +5,7 @@ Rows on which messages depend are changed by ``postgres.writer``.
 
 import asyncio
 import os
+import re
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -15,13 +16,21 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from semq.store.postgres.connections import OwnReaders, Readers
-from semq.store.postgres.errors import StoreUnavailable
+from semq.store.postgres.errors import PoolerUnfit, StoreUnavailable
 
 CONNECT_S = 10
+POOLER_TEXT = "unsupported startup parameter"  # of PgBouncer
 # The server ends a session that waits so long in a transaction for its process: a suspended process must not keep
 # locks. The time is shorter than the validity of a lease.
 SUSPENDED_MS = 10_000
 ENDED_IF_SUSPENDED = f"-c idle_in_transaction_session_timeout={SUSPENDED_MS}"
+# Settings of each session, which a role or a database may have otherwise: formats that drivers read, and no limits.
+SESSION = (
+    "-c DateStyle=ISO -c IntervalStyle=postgres -c bytea_output=hex -c standard_conforming_strings=on"
+    " -c default_transaction_isolation=read\\ committed -c default_transaction_deferrable=off"
+    " -c statement_timeout=0 -c lock_timeout=0 -c idle_session_timeout=0 -c idle_in_transaction_session_timeout=0"
+)
+SETTING = re.compile(r"-c (\w+)=((?:\\.|\S)*)")
 CLOSE_S = 10.0  # time that ``close`` waits for queries in progress
 # A server that disappears without closing the connection is noticed after about 15 seconds.
 KEEPALIVE: dict[str, Any] = {
@@ -48,17 +57,30 @@ def is_unavailable(error: Exception) -> bool:
 def unavailable(error: Exception) -> StoreUnavailable:
     """Return the error of the store for an error that ``is_unavailable`` accepts, with the text of the driver."""
     cause = getattr(error, "orig", None) or error  # SQLAlchemy adds the statement and a link
-    return StoreUnavailable(fault=str(cause).strip())
+    fault = StoreUnavailable(fault=str(cause).strip())
+    return fault.with_remedy(PoolerUnfit.remedy) if POOLER_TEXT in str(cause) else fault
 
 
 def connection_parameters(url: str, name: str, *options: str) -> dict[str, Any]:
-    """Return the parameters of a connection for psycopg: those of ``url``, KEEPALIVE and the name of the session.
+    """Return the parameters of a connection for psycopg: those of ``url``, KEEPALIVE, SESSION and the name of the
+    session.
 
     ``options``: settings as ``-c NAME=VALUE``, in addition to those of the URL or, if it has none, of PGOPTIONS.
     """
     given = conninfo_to_dict(url)
     first = str(given.get("options") or os.environ.get("PGOPTIONS", ""))
-    return {**KEEPALIVE, **given, "options": " ".join((first, *options)), "application_name": name}
+    chosen = {"options": " ".join((first, SESSION, *options)), "application_name": name, "client_encoding": "UTF8"}
+    return {**KEEPALIVE, **given, **chosen}
+
+
+def missing_settings(options: str) -> tuple[str, list[str]]:
+    """Return a query that makes the settings of ``options`` in a session, and its parameters.
+
+    For a pooler that does not pass options on.
+    """
+    pairs = [found.group(1, 2) for found in SETTING.finditer(options)]
+    calls = ", ".join("set_config(%s, %s, false)" for _ in pairs)
+    return f"SELECT {calls}", [word.replace("\\ ", " ") for pair in pairs for word in pair]
 
 
 class Reader:
@@ -68,6 +90,7 @@ class Reader:
         """``readers``: the connections and threads of a process with several stores. None: up to four connections."""
         self._url = url
         self._readers: Readers = readers or OwnReaders()
+        self.is_pooled = False  #: whether a pooler is in front of the server
         self._running: set[asyncio.Future[Any]] = set()
         self._engine = self._readers.engine(self._connect)
 
@@ -104,4 +127,9 @@ class Reader:
             ended.exception()  # retrieved, because the caller may not be waiting any more
 
     def _connect(self, *options: str) -> psycopg.Connection[Any]:
-        return psycopg.connect(**connection_parameters(self._url(), "semq-reader", ENDED_IF_SUSPENDED, *options))
+        parameters = connection_parameters(self._url(), "semq-reader", ENDED_IF_SUSPENDED, *options)
+        connection = psycopg.connect(**parameters)
+        if self.is_pooled:
+            with connection.transaction():
+                connection.execute(*missing_settings(parameters["options"]))
+        return connection

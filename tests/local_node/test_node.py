@@ -310,6 +310,7 @@ async def test_a_second_node_of_the_same_name_waits_for_the_end_of_the_first(inp
     hub = await inprocess.hub()
     first = await inprocess.local("10008", hub.port)
     await linked(first)
+    (inprocess.folder / "10008" / "store").unlink()
     second = await inprocess.local("10008", hub.port)
     # The hub refuses a node with another store until an operator permits it.
     await until(lambda: "SEMQ-1250" in second.uplink.last_error)

@@ -192,6 +192,7 @@ TABLE = """
    4 store/postgres/test_ledger_partitions.py
   22 store/postgres/test_migration.py
    3 store/postgres/test_recovery.py::test_streams_recover_their_floors_and_gaps
+  40 store/postgres/test_requirements.py
    3 store/postgres/test_roles.py::test_rights_granted_before_a_function_changed_are_kept
    4 store/postgres/test_schema_version.py::test_a_node_imports_alembic_only_to_upgrade
    4 store/views/test_groups.py

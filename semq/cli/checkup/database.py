@@ -16,14 +16,16 @@ from semq.cli.checkup.machine import exists
 from semq.config.settings import Settings
 from semq.errors import SemqError
 from semq.foreign_text import shortened
+from semq.service.database import NodeDatabase
 from semq.store.embedded.server import EmbeddedPostgres
-from semq.store.postgres import lease, roles, schema_version
+from semq.store.postgres import lease, requirements, roles, schema_version
 from semq.store.postgres.durability import verify_settings
-from semq.store.postgres.errors import SchemaTooOld
+from semq.store.postgres.errors import PoolerUnfit, SchemaTooOld
+from semq.store.postgres.inspection import refuse_other_store
+from semq.store.reader import POOLER_TEXT, connection_parameters
 
 CONNECT_S = 5
 SKEW_S_MAX = 2.0  # largest difference of the clocks without a warning
-NODE_CONNECTIONS = 8  # connections that a node needs: writer, readers, listener, extract
 
 
 def check(settings: Settings) -> Iterator[Finding]:
@@ -51,10 +53,12 @@ def check_control(settings: Settings) -> Iterator[Finding]:
 def _server(url: str, key: str) -> Iterator[Finding]:
     """Check the server at ``url``, which is the value of the setting ``key``."""
     try:
-        with psycopg.connect(url, connect_timeout=CONNECT_S, autocommit=True) as connection:
+        parameters = connection_parameters(url, "semq-doctor") | {"connect_timeout": CONNECT_S}
+        with psycopg.connect(**parameters, autocommit=True) as connection:
             yield from _checks_of(connection, key, has_several_hosts="," in str(conninfo_to_dict(url).get("host", "")))
     except psycopg.Error as error:
         advice = f"Start the server, or correct {key}; a firewall may block the connection."
+        advice = PoolerUnfit.remedy if POOLER_TEXT in str(error) else advice
         yield _finding_of_failed_query("database", error, advice)
 
 
@@ -71,6 +75,8 @@ def _checks_of(connection: psycopg.Connection[Any], key: str, *, has_several_hos
         return
     try:
         verify_settings(connection)
+        if requirements.is_pooled(connection):
+            requirements.refuse_pooled_transactions(connection)
         yield Finding("database", OK, f"Postgres {version}, committed data is durable")
     except SemqError as error:
         yield failing("database", error)
@@ -78,6 +84,11 @@ def _checks_of(connection: psycopg.Connection[Any], key: str, *, has_several_hos
         yield _replication(connection)
     yield _clock(connection)
     yield _connections(connection)
+    for requirement, fault in requirements.unmet(connection):
+        verdict = FAILING if requirement.is_needed else WARNING
+        yield Finding(requirement.name, verdict, shortened(" ".join(str(fault).split()), 300), fault.remedy)
+    for hindrance in requirements.hindrances(connection):
+        yield Finding("locks", WARNING, hindrance, "End that session, or wait for the end of its transaction.")
     yield from _rights(connection)
 
 
@@ -108,7 +119,7 @@ def _connections(connection: psycopg.Connection[Any]) -> Finding:
     ).fetchone()
     used, allowed = row or (0, 0)
     detail = f"{used} of {allowed} in use"
-    if allowed - used < NODE_CONNECTIONS:
+    if allowed - used < requirements.CONNECTIONS:
         advice = "Raise max_connections of the server, or close connections of other programs."
         return Finding("connections", WARNING, detail, advice)
     return Finding("connections", OK, detail)
@@ -124,6 +135,7 @@ def _tables(url: str, settings: Settings) -> Finding:
     try:
         with psycopg.connect(url, connect_timeout=CONNECT_S, autocommit=True) as connection:
             lease.refuse_other_node(connection, str(settings.own_store))
+            refuse_other_store(connection, NodeDatabase(settings).known_store)
             schema_version.refuse_other(schema_version.revision_of(connection))
     except SchemaTooOld as error:
         if settings.database.migrate:

@@ -21,6 +21,7 @@ from semq.service.operations.operation import Caller, act, look
 DESCRIPTIONS: dict[str, str] = {
     "engine": "inquiries, resends, expiry and cleanup of the queues",
     "database": "checks whether the node's own Postgres runs",
+    "requirements": "checks what the node requires of its database, and who hinders it there",
     "housekeeping": "creates and drops partitions of the ledger, and deletes rows after their retention period",
     "extract": "the nightly extract of the ledger for the reconciliation",
     "alerts": "reports changed health checks to the configured program",

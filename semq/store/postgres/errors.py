@@ -1,4 +1,4 @@
-"""Errors of the store on Postgres. ``NotWaiting`` and ``FunctionsOpen`` are raised by the functions of SQL.md, too."""
+"""Errors of the store on Postgres. The functions of SQL.md raise NotWaiting and FunctionsOpen."""
 
 from semq.errors import BadInput, Misconfigured, SemqError, Unavailable
 
@@ -105,10 +105,85 @@ class SchemaOpen(BadInput):
 
 
 class FunctionsOpen(BadInput):
-    """Every role may call the functions for applications, as after a restore without rights; most are refused."""
+    """Every role may call the functions for applications, as after a restore without rights."""
 
     code = "SEMQ-3025"
     remedy = "Run `semq db grant ROLE --send --receive` for each role of an application: it closes the functions again."
+
+
+class StoreReplaced(Misconfigured):
+    """The database is not the store that this node opened last."""
+
+    code = "SEMQ-3013"
+    remedy = (
+        "Name the former database: [database] url, and the search_path of its role (ALTER ROLE ... SET search_path). If"
+        " this node shall begin with an empty store, delete the file `store` in its node.data_dir."
+    )
+
+
+class EncodingUnfit(Misconfigured):
+    """The database does not store texts as UTF-8."""
+
+    code = "SEMQ-3026"
+    remedy = "Make the database anew: CREATE DATABASE semq OWNER ROLE ENCODING 'UTF8' TEMPLATE template0;"
+
+
+class RightsMissing(Misconfigured):
+    """The node's role lacks rights in its database."""
+
+    code = "SEMQ-3027"
+    remedy = (
+        "As a superuser or owner, GRANT what is given as found; or restore the dump as the node's role."
+        " For an owner: REASSIGN OWNED BY its role TO the node's role."
+    )
+
+
+class PoolerUnfit(Misconfigured):
+    """A connection pooler gives each transaction another session of the server; the node needs one session."""
+
+    code = "SEMQ-3028"
+    remedy = (
+        "Connect to Postgres itself, or set PgBouncer to pool_mode = session and ignore_startup_parameters = options"
+        " for this database (OPERATIONS.md, *A database of your own*)."
+    )
+
+
+class DatabaseReadOnly(StoreUnavailable):
+    """The database accepts no writes."""
+
+    code = "SEMQ-3029"
+    remedy = (
+        "Name the primary, or end the standby; or ALTER DATABASE (or ROLE) ... RESET default_transaction_read_only."
+        " The node reconnects without a restart."
+    )
+
+
+class LimitsUnfit(Misconfigured):
+    """Limits of the role, the database or the server are too low for a node."""
+
+    code = "SEMQ-3030"
+    remedy = "ALTER ROLE (or DATABASE) ... CONNECTION LIMIT -1, or RESET transaction_timeout; raise max_connections."
+
+
+class LocksOpen(Misconfigured):
+    """Every role of the database may take advisory locks, which could stop the node or hide documents."""
+
+    code = "SEMQ-3031"
+    remedy = (
+        "As a superuser in this database, with psql: SELECT format('GRANT EXECUTE ON FUNCTION %1$s TO ROLE; REVOKE"
+        " EXECUTE ON FUNCTION %1$s FROM PUBLIC', oid::regprocedure) FROM pg_proc WHERE proname LIKE 'pg%advisory%'"
+        " \\gexec -- ROLE: the node's role"
+    )
+
+
+class PartitionsMissing(Unavailable):
+    """The ledger's partitions of the coming days cannot be made; its lines go to semq_ledger_other meanwhile."""
+
+    code = "SEMQ-3032"
+    remedy = (
+        "Remove what the message of Postgres names: a missing right, an event trigger, a table of the same name. The"
+        " node tries again every five minutes, and moves the lines."
+    )
 
 
 class NotWaiting(BadInput):

@@ -120,7 +120,8 @@ async def tidy(
     """Make the partitions of the coming days, and delete expired rows; return the numbers of deleted rows by kind.
 
     The entry ``ledger_days`` is the number of dropped partitions. ``today`` is the date in UTC. ``may_delete`` gets the
-    date of the database; False: nothing is deleted. Raises psycopg.Error, also if a lock was not free in time.
+    date of the database; False: nothing is deleted. Raises psycopg.Error, also if a lock was not free in time; after
+    all deletions, if the partitions cannot be made.
     """
     values = {
         "batch": BATCH,
@@ -134,8 +135,16 @@ async def tidy(
     }
     parameters = connection_parameters(url, "semq-tidy", ENDED_IF_SUSPENDED)
     async with await psycopg.AsyncConnection.connect(**parameters, autocommit=True) as connection:
-        await ledger_partitions.make_ahead(connection, today)
+        fault: psycopg.Error | None = None
+        try:
+            await ledger_partitions.make_ahead(connection, today)
+        except psycopg.Error as error:
+            if connection.closed:
+                raise
+            fault = error  # meanwhile lines are stored in the default partition, and expired rows are deleted
         if not may_delete(await _date_of(connection)):
+            if fault is not None:
+                raise fault
             return {}
         deleted = {name: await _in_batches(connection, statement, values) for name, statement in FORGET.items()}
         deleted["audit"] = await _forget_audit(connection, values)
@@ -143,6 +152,8 @@ async def tidy(
         if keep.ledger_days is not None:
             first_kept = today - timedelta(keep.ledger_days)
             deleted["ledger_days"] = len(await ledger_partitions.drop_before(connection, first_kept))
+    if fault is not None:
+        raise fault
     return deleted
 
 

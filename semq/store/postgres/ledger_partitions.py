@@ -47,6 +47,11 @@ def oldest(connection: psycopg.Connection[Any]) -> date | None:
     return day_of(names[0]) if names else None
 
 
+def is_missing(connection: psycopg.Connection[Any], day: date) -> bool:
+    """Return whether a day has no partition, although the store has been opened on it."""
+    return partition_of(day) not in _of_days(connection.execute(PARTITIONS.encode()).fetchall())
+
+
 def _of_days(rows: Iterable[tuple[str]]) -> list[str]:
     return [name for (name,) in rows if _NAME.fullmatch(name)]
 

@@ -36,10 +36,10 @@ def blames_one_piece(refusal: StatementRefused) -> bool:
     an error of another class is one of the statement, which fails for every row: a missing table, right or column.
     """
     group = refusal.sqlstate[:2]
-    if refusal.function in OF_ROW:
+    if refusal.function in OF_SERVER:
+        return False
+    if refusal.function in OF_ROW or group in BLAMES_ONE_PIECE:
         return True
-    if group in BLAMES_ONE_PIECE:
-        return refusal.function not in OF_SERVER
     return bool(refusal.context) and group not in BLAMES_SERVER
 
 

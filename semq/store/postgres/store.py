@@ -31,17 +31,23 @@ from semq.store.postgres.chain import Chain, ends_before, has_lines, insert_link
 from semq.store.postgres.changes import nothing_stored
 from semq.store.postgres.connections import NeverRests, Readers, Rest
 from semq.store.postgres.durability import SETTINGS, verify_row
-from semq.store.postgres.errors import StoreFenced, StoreUnavailable, StoreWentBack
+from semq.store.postgres.errors import (
+    PartitionsMissing,
+    StoreFenced,
+    StoreUnavailable,
+    StoreWentBack,
+)
+from semq.store.postgres.inspection import findings, inspect
 from semq.store.postgres.lease import Lease
 from semq.store.postgres.locked_bodies import Locking, verify_master_key
 from semq.store.postgres.owner import Owner
 from semq.store.postgres.pipeline import OPTIONS, PipelineWire, StatementRefused
 from semq.store.postgres.recovery import recover
 from semq.store.postgres.refusals import Refusals
-from semq.store.postgres.schema_version import check_on, revision_of
+from semq.store.postgres.schema_version import check_on
 from semq.store.postgres.statements import STATEMENTS
 from semq.store.postgres.writer import OnLines, Writer, WriterCounters
-from semq.store.reader import Reader, connection_parameters, unavailable
+from semq.store.reader import Reader, connection_parameters, missing_settings, unavailable
 from semq.store.unit import Recovered, Unit
 from semq.store.work import Work
 
@@ -158,9 +164,19 @@ class PostgresStore:
         self._former_epoch = self.current_lease.epoch
         return recovered
 
-    async def revision(self) -> str | None:
-        """Return the revision of the tables, before the store is opened. Raises StoreForeign, StoreUnavailable."""
-        return await self.execute(_revision, self.owner.node)
+    async def inspect(self, expected: str | None = None) -> str | None:
+        """Return the revision of the tables, before the store is opened; None: there are no tables. ``expected``: the
+        identity of the store that this node has opened last; None: unknown.
+
+        Raises StoreForeign, StoreReplaced, StoreUnavailable, and the errors of ``requirements.check``.
+        """
+        found = await self.execute(inspect, self.owner.node, expected)
+        self._reader.is_pooled = found.is_pooled
+        return found.revision
+
+    async def unmet_requirements(self) -> list[str]:
+        """Return, for health, what the database lacks, and who hinders the node. Raises StoreUnavailable."""
+        return await self.execute(findings, self._clock.wall().date())
 
     def break_off(self, why: str) -> None:
         """Abandon the connection to a lost server, because the socket may never report the loss."""
@@ -246,9 +262,7 @@ class PostgresStore:
         try:
             await self._inspect(connection)
             self._lease, recovered = await self._recover(connection)
-            # A long query may hold the lock. Until the next attempt, lines are stored in the default partition.
-            with suppress(psycopg.errors.LockNotAvailable):
-                await ledger_partitions.make_ahead(connection, self._clock.wall().date())
+            await self._make_partitions(connection)
             for channel in CHANNELS:
                 await connection.execute(f"LISTEN {channel}")
             await verify_master_key(connection, self.locking.vault)
@@ -257,6 +271,16 @@ class PostgresStore:
             await connection.close()
             raise
         return recovered
+
+    async def _make_partitions(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        """Make the partitions of the coming days. Until that succeeds, lines are stored in the default partition."""
+        try:
+            await ledger_partitions.make_ahead(connection, self._clock.wall().date())
+        except psycopg.Error as error:
+            if connection.closed:
+                raise
+            if not isinstance(error, psycopg.errors.LockNotAvailable):  # a long query may hold the lock
+                log.error("%s", PartitionsMissing(fault=str(error).strip()).advice())
 
     async def _recover(self, connection: psycopg.AsyncConnection[Any]) -> tuple[Lease, Recovered]:
         inc, new_uuid = self._clock.incarnation(), self._clock.uuid()
@@ -444,7 +468,10 @@ class PostgresStore:
 
     async def _connect(self, name: str = lease.WRITER) -> psycopg.AsyncConnection[Any]:
         parameters = connection_parameters(self.url, name, OPTIONS)
-        return await psycopg.AsyncConnection.connect(**parameters, autocommit=True)
+        connection = await psycopg.AsyncConnection.connect(**parameters, autocommit=True)
+        if self._reader.is_pooled:
+            await connection.execute(*missing_settings(parameters["options"]))
+        return connection
 
     def _close(self) -> None:
         self._writer = None
@@ -459,13 +486,6 @@ class PostgresStore:
         wire, self._wire = self._wire, None
         if wire is not None:
             wire.drop(StoreUnavailable("The store has been closed."))
-
-
-def _revision(connection: Connection, node: str) -> str | None:
-    psycopg_connection = connection.connection.driver_connection
-    assert psycopg_connection is not None
-    lease.refuse_other_node(psycopg_connection, node)
-    return revision_of(psycopg_connection)
 
 
 def _end_wait(work: Work) -> None:

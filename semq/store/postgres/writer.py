@@ -396,7 +396,7 @@ class Writer:
         works = self._under_way or works
         if refusal.sqlstate == FENCED:
             self.lose(StoreFenced())
-        elif not blames_one_piece(refusal):
+        elif not works or not blames_one_piece(refusal):
             self.lose(StoreUnavailable(sqlstate=refusal.sqlstate, fault=refusal.text))
         else:
             self._rollback()

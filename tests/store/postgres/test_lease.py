@@ -14,7 +14,7 @@ from semq.clock import SystemClock
 from semq.seal.chain import ChainLink
 from semq.store import reader
 from semq.store.embedded.errors import NotDurable
-from semq.store.postgres import lease, store, writer
+from semq.store.postgres import lease, refusals, store, writer
 from semq.store.postgres.chain import insert_links, links_of_ledger
 from semq.store.postgres.errors import LeaseHeld, StoreFenced, StoreForeign, StoreUnavailable
 from semq.store.postgres.lease import VALID_S
@@ -51,12 +51,12 @@ async def test_another_process_is_refused_while_the_lease_is_held(database: str)
 
 async def test_the_store_of_another_node_is_refused_whether_it_is_open_or_not(database: str) -> None:
     foreign = PostgresStore(database, owner=Owner("1.10009", "host", "two"), clock=SystemClock(), lost=lambda _: None)
-    assert await foreign.revision() == head()  # nobody has opened the store yet
+    assert await foreign.inspect() == head()  # nobody has opened the store yet
     async with open_notified_store(database):
         with pytest.raises(StoreForeign) as caught:
             await foreign.start()
         assert caught.value.facts == {"store": "1.10008", "configured": "1.10009"}
-    for act in foreign.start, foreign.revision:
+    for act in foreign.start, foreign.inspect:
         with pytest.raises(StoreForeign):
             await act()
     await foreign.stop()
@@ -425,7 +425,7 @@ async def test_an_idle_store_that_the_server_lets_renew_nothing_is_lost(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "RENEW_S", 0.05)
-    monkeypatch.setattr(writer, "OF_SERVER", ("exec_stmt_raise",))
+    monkeypatch.setattr(refusals, "OF_SERVER", ("exec_stmt_raise",))
     async with open_notified_store(database) as first:
         run(database, NO_TRANSACTIONS.format("UPDATE ON store_lease"))
         await first.lost.wait()

@@ -4,7 +4,7 @@ from secrets import token_hex
 
 import pytest
 
-from semq.store.postgres import writer
+from semq.store.postgres import refusals
 from semq.store.postgres.errors import RowRefused, StoreUnavailable
 from semq.store.rows import OrderKey
 from semq.store.unit import Needs, Unit, Unsettled
@@ -42,7 +42,7 @@ async def test_a_value_that_exceeds_a_limit_of_postgres_fails_alone(database: st
 async def test_a_limit_of_the_whole_server_refuses_no_work_for_good(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "OF_SERVER", ("exec_stmt_raise",))
+    monkeypatch.setattr(refusals, "OF_SERVER", ("exec_stmt_raise",))
     async with open_notified_store(database) as notified:
         run(database, NO_TRANSACTIONS.format("INSERT ON tb_0031"))
         result = await notified.do(accepting(1), accepting(2))

@@ -1,0 +1,27 @@
+"""What the database of a running node lacks, and who hinders the node there, for health and status.
+
+The list is ``semq.store.postgres.requirements``, which the start of a node and ``semq doctor`` check, too.
+"""
+
+from collections.abc import Callable
+
+from semq.service.clockwork import ScheduledJob
+from semq.store.postgres.store import PostgresStore
+
+CHECK_S = 60.0
+
+
+class Requirements:
+    """The requirements of one node's database."""
+
+    def __init__(self, store: Callable[[], PostgresStore], poll_factor: float) -> None:
+        self._store = store
+        self._every_s = CHECK_S * poll_factor
+        self.unmet: list[str] = []
+
+    def jobs(self) -> list[ScheduledJob]:
+        return [ScheduledJob("requirements", self._every_s, self.check)]
+
+    async def check(self) -> None:
+        """Check the database again. Raises StoreUnavailable."""
+        self.unmet = await self._store().unmet_requirements()

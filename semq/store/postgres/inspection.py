@@ -1,0 +1,58 @@
+"""What a database has before a store is opened there, and what it lacks afterwards (``requirements``)."""
+
+from datetime import date
+from typing import Any, NamedTuple
+
+import psycopg
+from sqlalchemy import Connection
+
+from semq.store.postgres import lease, ledger_partitions, requirements
+from semq.store.postgres.errors import PartitionsMissing, StoreReplaced
+from semq.store.postgres.schema_version import head, revision_of
+
+
+class Found(NamedTuple):
+    """What a database has before the store is opened."""
+
+    revision: str | None  #: of the tables; None: there are none
+    is_pooled: bool
+
+
+def inspect(connection: Connection, node: str, expected: str | None) -> Found:
+    """Return what a database has. ``expected``: identity of the store that ``node`` has opened last; None: unknown.
+
+    Raises StoreForeign, StoreReplaced, and the errors of ``requirements.check``.
+    """
+    driver = connection.execution_options(isolation_level="AUTOCOMMIT").connection.driver_connection
+    assert driver is not None
+    requirements.check(driver)
+    lease.refuse_other_node(driver, node)
+    refuse_other_store(driver, expected)
+    revision = revision_of(driver)
+    if revision != head():
+        requirements.check(driver, is_upgrade=True)
+    return Found(revision, requirements.is_pooled(driver))
+
+
+def refuse_other_store(connection: "psycopg.Connection[Any]", expected: str | None) -> None:
+    """Raise StoreReplaced if the database has another store than ``expected``, or none; None: any store will do."""
+    if expected is not None and (found := store_uuid(connection)) != expected:
+        path = connection.execute("SELECT current_setting('search_path')").fetchone()
+        raise StoreReplaced(expected=expected, found=found, search_path=path[0] if path else "")
+
+
+def store_uuid(connection: "psycopg.Connection[Any]") -> str | None:
+    """Return the identity of the store in a database; None if none has been opened there."""
+    if connection.execute("SELECT to_regclass('semq_meta') IS NOT NULL").fetchone() != (True,):
+        return None
+    row = connection.execute("SELECT store_uuid::text FROM semq_meta").fetchone()
+    return str(row[0]) if row is not None else None
+
+
+def findings(connection: Connection, today: date) -> list[str]:
+    """Return, for health, what the database lacks on this date (UTC), and who hinders the node."""
+    driver = connection.execution_options(isolation_level="AUTOCOMMIT").connection.driver_connection
+    assert driver is not None
+    missing = ledger_partitions.is_missing(driver, today)
+    partitions = [PartitionsMissing(partition=ledger_partitions.partition_of(today)).advice()] if missing else []
+    return [*requirements.findings(driver), *partitions]

@@ -1,0 +1,183 @@
+"""What a node requires of its database: one list for the start, ``semq doctor`` and health.
+
+``durability`` has the settings without which a COMMIT may be lost; formats and limits of a session are set by
+``semq.store.reader`` for each connection, whatever the role or the database prescribe. The rest is here.
+
+| requirement   | without it                                                                                         |
+|---------------|----------------------------------------------------------------------------------------------------|
+| writable      | the node waits: SEMQ-3029                                                                          |
+| encoding      | no start: texts could not be stored, or not be read: SEMQ-3026                                     |
+| tables        | no start: the role must read and change all tables: SEMQ-3027                                      |
+| locks         | no start: the role needs the advisory locks: SEMQ-3027                                             |
+| schema        | no upgrade, and no partition of the ledger: SEMQ-3027                                              |
+| owner         | likewise                                                                                           |
+| connections   | limits of the role or of the database are too low: SEMQ-3030                                       |
+| timeout       | the server ends the transactions of the node: SEMQ-3030                                            |
+| others' locks | roles of applications may fill the lock table of the server: SEMQ-3031                             |
+| functions     | roles of applications may call nothing, or everything: SEMQ-3025                                   |
+
+A pooler in front of the server is recognised by the number of the session, which it does not pass on (SEMQ-3028).
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from semq.errors import SemqError
+from semq.store.postgres.errors import (
+    DatabaseReadOnly,
+    EncodingUnfit,
+    FunctionsOpen,
+    LimitsUnfit,
+    LocksOpen,
+    PoolerUnfit,
+    RightsMissing,
+)
+
+CONNECTIONS = 8  # connections that a node needs: writer, readers, listener, extract
+WAIT_S = 5  # a session of the node that waits longer for a lock is a finding
+LOCKS_SHARE = 4  # a session that holds more than the lock table divided by this is a finding
+PROBE_S = 5
+ADVISORY = "p.pronamespace = 'pg_catalog'::regnamespace AND p.proname LIKE 'pg\\_%%advisory%%'"
+OF_SCHEMA = (
+    "c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('semq_version'))"
+    " AND c.relkind IN ('r', 'p') AND (c.relname LIKE 'tb\\_003%%' OR c.relname LIKE 'semq\\_%%'"
+    " OR c.relname LIKE 'broker\\_%%' OR c.relname LIKE 'web\\_%%' OR c.relname = 'store_lease')"
+)
+
+
+class Requirement(NamedTuple):
+    """A requirement, as a query that returns one text for each fault."""
+
+    name: str
+    is_needed: bool  #: False: the node works without it, and says so
+    error: type[SemqError]
+    query: str
+
+
+REQUIREMENTS = (
+    Requirement(
+        "writable", True, DatabaseReadOnly,
+        "SELECT CASE WHEN pg_is_in_recovery() THEN 'it is a standby' ELSE 'default_transaction_read_only is on' END"
+        " WHERE pg_is_in_recovery() OR current_setting('default_transaction_read_only') = 'on'",
+    ),
+    Requirement(
+        "encoding", True, EncodingUnfit,
+        "SELECT current_setting('server_encoding') WHERE current_setting('server_encoding') <> 'UTF8'",
+    ),
+    Requirement(
+        "tables", True, RightsMissing,
+        "SELECT format('SELECT, INSERT, UPDATE, DELETE ON %%s TO %%I', c.oid::regclass, current_user) FROM pg_class c"
+        f" WHERE {OF_SCHEMA} AND NOT (has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')"
+        " AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE')) ORDER BY 1",
+    ),
+    Requirement(
+        "locks", True, RightsMissing,
+        "SELECT format('EXECUTE ON FUNCTION %%s TO %%I', p.oid::regprocedure, current_user) FROM pg_proc p"
+        f" WHERE {ADVISORY} AND NOT has_function_privilege(p.oid, 'EXECUTE') ORDER BY 1",
+    ),
+    Requirement(
+        "schema", False, RightsMissing,
+        "SELECT format('CREATE ON SCHEMA %%I TO %%I', s.name, current_user) FROM (SELECT coalesce((SELECT n.nspname"
+        " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass('semq_version')),"
+        " current_schema(), 'public') AS name) s WHERE NOT has_schema_privilege(s.name, 'CREATE')",
+    ),
+    Requirement(
+        "owner", False, RightsMissing,
+        "SELECT format('%%I TO %%I', pg_get_userbyid(c.relowner), current_user) FROM pg_class c"
+        f" WHERE {OF_SCHEMA} AND NOT pg_has_role(c.relowner, 'USAGE') GROUP BY 1",
+    ),
+    Requirement(
+        "connections", False, LimitsUnfit,
+        "SELECT format('%%s may have %%s connections, the node needs %(connections)s', l.name, l.most) FROM ("
+        "SELECT format('role %%I', rolname) AS name, rolconnlimit AS most FROM pg_roles WHERE rolname = current_user"
+        " AND NOT rolsuper"
+        " UNION ALL SELECT format('database %%I', datname), datconnlimit FROM pg_database WHERE datname ="
+        " current_database() UNION ALL SELECT 'the server', current_setting('max_connections')::int"
+        ") l WHERE l.most BETWEEN 0 AND %(connections)s - 1",
+    ),
+    Requirement(
+        "timeout", False, LimitsUnfit,
+        "SELECT 'transaction_timeout is ' || current_setting('transaction_timeout', true)"
+        " WHERE coalesce(current_setting('transaction_timeout', true), '0') NOT IN ('0', '')",
+    ),
+    Requirement(
+        "others' locks", False, LocksOpen,
+        f"SELECT 'pg_advisory_lock and others' FROM pg_proc p WHERE {ADVISORY} AND EXISTS (SELECT FROM"
+        " aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a WHERE a.grantee = 0) LIMIT 1",
+    ),
+    Requirement(
+        "functions", False, FunctionsOpen,
+        "SELECT DISTINCT p.proname::text FROM pg_proc p JOIN pg_class c ON c.relnamespace = p.pronamespace,"
+        " aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a"
+        " WHERE c.oid = to_regclass('tb_0031') AND a.grantee = 0 AND p.proname IN"
+        " ('semq_send', 'semq_status', 'semq_receive', 'semq_piece', 'semq_done', 'semq_park') ORDER BY 1",
+    ),
+)  # fmt: skip
+# Sessions that hinder the node: those for whose locks it waits, and those that hold much of the lock table.
+HINDERING = """
+    SELECT format('the node waits for a lock of %%s (process %%s of the server)',
+        coalesce(nullif(o.application_name, ''), o.usename), o.pid)
+    FROM pg_locks w CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) AS b (pid)
+    JOIN pg_stat_activity o ON o.pid = b.pid JOIN pg_stat_activity s ON s.pid = w.pid
+    WHERE NOT w.granted AND s.usename = current_user AND w.waitstart < clock_timestamp() - %(wait_s)s * interval '1 s'
+    UNION
+    SELECT format('%%s (role %%s, process %%s of the server) holds %%s locks of about %%s that the server has',
+        coalesce(nullif(a.application_name, ''), 'a session'), a.usename, l.pid, l.held, l.room)
+    FROM (
+        SELECT pid, count(*) AS held, current_setting('max_locks_per_transaction')::int
+            * (current_setting('max_connections')::int + current_setting('max_prepared_transactions')::int) AS room
+        FROM pg_locks WHERE pid IS NOT NULL AND NOT fastpath GROUP BY pid
+    ) l JOIN pg_stat_activity a ON a.pid = l.pid
+    WHERE l.held > l.room / %(share)s AND a.usename <> current_user"""
+FACTS = {"connections": CONNECTIONS, "wait_s": WAIT_S, "share": LOCKS_SHARE}
+
+
+def unmet(connection: "psycopg.Connection[Any]") -> Iterator[tuple[Requirement, SemqError]]:
+    """Yield each requirement that the database does not meet, with its error."""
+    for requirement in REQUIREMENTS:
+        rows = connection.execute(requirement.query.encode(), FACTS).fetchall()
+        if rows:
+            yield requirement, requirement.error(found=[text for (text,) in rows[:5]])
+
+
+def check(connection: "psycopg.Connection[Any]", *, is_upgrade: bool = False) -> None:
+    """Check what the node needs at its start. ``is_upgrade``: also what an upgrade of the tables needs.
+
+    Raises PoolerUnfit, DatabaseReadOnly, EncodingUnfit and RightsMissing.
+    """
+    if is_pooled(connection):
+        refuse_pooled_transactions(connection)
+    for requirement, error in unmet(connection):
+        if requirement.is_needed or (is_upgrade and requirement.name in ("schema", "owner")):
+            raise error
+
+
+def findings(connection: "psycopg.Connection[Any]") -> list[str]:
+    """Return, for health, each requirement that is not met, and each session that hinders the node."""
+    return [*(error.advice() for _, error in unmet(connection)), *hindrances(connection)]
+
+
+def hindrances(connection: "psycopg.Connection[Any]") -> list[str]:
+    """Return the sessions for whose locks the node waits, and those that hold much of the lock table."""
+    return [text for (text,) in connection.execute(HINDERING.encode(), FACTS).fetchall()[:5]]
+
+
+def is_pooled(connection: "psycopg.Connection[Any]") -> bool:
+    """Whether a pooler such as PgBouncer is between this process and the server."""
+    row = connection.execute("SELECT pg_backend_pid()").fetchone()
+    return row is not None and row[0] != connection.info.backend_pid
+
+
+def refuse_pooled_transactions(connection: "psycopg.Connection[Any]") -> None:
+    """Raise PoolerUnfit if the pooler gives the server's session to another client between two transactions."""
+    info = connection.info
+    url = make_conninfo(info.dsn, password=info.password, connect_timeout=PROBE_S)
+    with psycopg.connect(url) as other:
+        [before] = connection.execute("SELECT pg_backend_pid()").fetchone() or (0,)
+        [taken] = other.execute("SELECT pg_backend_pid()").fetchone() or (0,)  # its transaction stays open
+        [after] = connection.execute("SELECT pg_backend_pid()").fetchone() or (0,)
+    if taken == before or after != before:
+        raise PoolerUnfit(host=info.host, port=info.port)

@@ -1,0 +1,334 @@
+"""What a node requires of its database: each wrong state, on a real server, at the start, in doctor and in health."""
+
+import asyncio
+import os
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import conninfo, sql
+
+from local_node.node import LocalNode
+from semq.cli.checkup import database as checkup
+from semq.clock import SystemClock
+from semq.config import load
+from semq.config.settings import Settings
+from semq.errors import SemqError
+from semq.store.postgres import ledger_partitions, migration
+from semq.store.postgres.errors import (
+    DatabaseReadOnly,
+    EncodingUnfit,
+    FunctionsOpen,
+    LimitsUnfit,
+    LocksOpen,
+    PartitionsMissing,
+    RightsMissing,
+    StoreReplaced,
+)
+from semq.store.reader import connection_parameters, missing_settings
+
+CONFIG = """
+[node]
+kind = "local"
+id = "10008"
+data_dir = "data"
+[amqp]
+port = 0
+[hub]
+url = "amqp://127.0.0.1:1"
+password = "no hub is needed here"
+[database]
+url = "{url}"
+"""
+
+
+class Place:
+    """An empty database that belongs to a role without further rights, and the folder of its node."""
+
+    def __init__(self, superuser_url: str, role: str, folder: Path) -> None:
+        self.superuser_url, self.role, self.folder = superuser_url, role, folder
+        self.name = str(conninfo.conninfo_to_dict(superuser_url)["dbname"])
+        self.url = conninfo.make_conninfo(superuser_url, user=role, password="secret")
+
+    def run(self, *statements: str) -> None:
+        """Run statements as the superuser; {role} and {name} are the role and the database."""
+        with psycopg.connect(self.superuser_url, autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement.format(role=self.role, name=self.name).encode())
+
+    def settings(self) -> Settings:
+        file = self.folder / "node.toml"
+        facts = conninfo.conninfo_to_dict(self.url)
+        address = f"postgresql://{self.role}:secret@/{self.name}?host={facts['host']}&port={facts['port']}"
+        file.write_text(CONFIG.format(url=address))
+        return load(file, {})
+
+
+@pytest.fixture
+def place(empty_database: str, tmp_path: Path) -> Iterator[Place]:
+    role = f"node_{os.getpid()}_{secrets.token_hex(3)}"
+    here = Place(empty_database, role, tmp_path)
+    here.run(
+        "CREATE ROLE {role} LOGIN PASSWORD 'secret'",
+        "ALTER DATABASE {name} OWNER TO {role}",
+        "ALTER SCHEMA public OWNER TO {role}",
+        "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
+    )
+    yield here
+    with psycopg.connect(empty_database, autocommit=True) as connection:
+        connection.execute("SET default_transaction_read_only = off")
+        connection.execute(sql.SQL("ALTER DATABASE {} RESET ALL").format(sql.Identifier(here.name)))
+        connection.execute(sql.SQL("REASSIGN OWNED BY {} TO CURRENT_USER").format(sql.Identifier(role)))
+        connection.execute(sql.SQL("DROP OWNED BY {} CASCADE").format(sql.Identifier(role)))
+        connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(role)))
+
+
+@asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[LocalNode]:
+    node = LocalNode(settings, SystemClock())
+    try:
+        await node.start()
+        yield node
+    finally:
+        await node.stop()
+
+
+async def start_and_stop(settings: Settings) -> None:
+    async with running(settings):
+        pass
+
+
+def doctor(settings: Settings) -> str:
+    """Return the faults that ``semq doctor`` finds in the database."""
+    found = [finding for finding in checkup.check(settings) if finding.verdict != "ok"]
+    return "; ".join(f"{finding.detail} — {finding.advice}" for finding in found)
+
+
+async def health(node: LocalNode) -> str:
+    return "; ".join(check.detail for check in await node.checks() if check.name == "database")
+
+
+async def test_a_role_without_rights_beyond_its_database_starts_a_node(place: Place) -> None:
+    async with running(place.settings()) as node:
+        await node.requirements.check()
+        # Only a superuser can take the advisory locks from other roles.
+        assert [LocksOpen.code in text for text in node.requirements.unmet] == [True]
+
+
+# What is wrong before the first start | statements, error
+BEFORE: dict[str, tuple[tuple[str, ...], type[SemqError]]] = {
+    "no CREATE in public": (("ALTER SCHEMA public OWNER TO CURRENT_USER",), RightsMissing),
+    "a database for reading": (("ALTER DATABASE {name} SET default_transaction_read_only = on",), DatabaseReadOnly),
+    "a role for reading": (("ALTER ROLE {role} SET default_transaction_read_only = on",), DatabaseReadOnly),
+    "no advisory locks": (("REVOKE EXECUTE ON FUNCTION pg_advisory_lock(bigint) FROM PUBLIC",), RightsMissing),
+}
+
+
+@pytest.mark.parametrize("wrong", BEFORE)
+async def test_a_first_start_is_refused_with_the_words_of_doctor(place: Place, wrong: str) -> None:
+    statements, error = BEFORE[wrong]
+    place.run(*statements)
+    with pytest.raises(error) as caught:
+        await start_and_stop(place.settings())
+    found = doctor(place.settings())
+    assert caught.value.code in found
+    assert caught.value.remedy in found
+
+
+# What is wrong at a later start | statements, error
+AFTER: dict[str, tuple[tuple[str, ...], type[SemqError]]] = {
+    "restored by a superuser without owners": (
+        ("REASSIGN OWNED BY {role} TO CURRENT_USER", "ALTER DATABASE {name} OWNER TO {role}"), RightsMissing,
+    ),
+    "one right of one table": (("REVOKE DELETE ON tb_0030_done FROM {role}",), RightsMissing),
+    "search_path lost": (
+        ("CREATE SCHEMA elsewhere", "ALTER ROLE {role} SET search_path = elsewhere",
+         "ALTER SCHEMA elsewhere OWNER TO {role}"), StoreReplaced,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", AFTER)
+async def test_a_later_start_is_refused_with_the_words_of_doctor(place: Place, wrong: str) -> None:
+    await start_and_stop(place.settings())
+    statements, error = AFTER[wrong]
+    place.run(*statements)
+    with pytest.raises(error) as caught:
+        await start_and_stop(place.settings())
+    found = doctor(place.settings())
+    assert caught.value.code in found
+    assert caught.value.remedy in found
+    tables = "SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace('elsewhere')"
+    with psycopg.connect(place.superuser_url) as connection:
+        assert connection.execute(tables.encode()).fetchone() == (0,)  # no second, empty store
+
+
+# What a node can do without | statements, code and words in doctor and health
+WITHOUT: dict[str, tuple[tuple[str, ...], type[SemqError], str]] = {
+    "no CREATE": (("ALTER SCHEMA public OWNER TO CURRENT_USER",), RightsMissing, "CREATE ON SCHEMA public"),
+    "connections of the role": (("ALTER ROLE {role} CONNECTION LIMIT 7",), LimitsUnfit, "7 connections"),
+    "connections of the database": (("ALTER DATABASE {name} CONNECTION LIMIT 7",), LimitsUnfit, "7 connections"),
+    "functions open": (("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO PUBLIC",), FunctionsOpen, "semq_send"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WITHOUT)
+async def test_a_node_serves_without_it_and_says_so_in_health_and_doctor(place: Place, wrong: str) -> None:
+    await start_and_stop(place.settings())
+    statements, error, words = WITHOUT[wrong]
+    place.run(*statements)
+    async with running(place.settings()) as node:
+        for found in await health(node), doctor(place.settings()):
+            assert error.code in found
+            assert words in found
+
+
+# Formats and limits that a DBA may set for a role or a database; a node sets its own for each session.
+SETTINGS = (
+    "DateStyle = 'German'", "IntervalStyle = 'iso_8601'", "bytea_output = 'escape'", "client_encoding = 'LATIN1'",
+    "default_transaction_isolation = 'serializable'", "default_transaction_deferrable = on",
+    "statement_timeout = '1ms'", "lock_timeout = '1ms'",
+    "idle_in_transaction_session_timeout = '1ms'", "idle_session_timeout = '1ms'",
+    "standard_conforming_strings = off", "timezone = 'Asia/Kathmandu'", "search_path = public",
+)  # fmt: skip
+
+
+async def test_formats_and_limits_of_the_role_do_not_matter(place: Place) -> None:
+    place.run(*(f"ALTER ROLE {{role}} SET {setting}" for setting in SETTINGS))
+    async with running(place.settings()) as node:
+        verdicts = {check.name: check.verdict for check in await node.checks()}
+        assert verdicts["store"] == "ok"
+        accepted = await note_in_chinese(node)
+        assert accepted == "订单"
+
+
+async def note_in_chinese(node: LocalNode) -> str:
+    """Note a text in the ledger by the writer, and read it by a reader."""
+    from semq.engine.core import note_lines
+    from semq.store.rows import Event, LedgerLine, Side
+
+    done = asyncio.Event()
+    line = LedgerLine(node.engine.core.now_ms(), Side.SENDER, Event.OPERATOR, "", "1.56001", detail="订单")
+    node.store.post(note_lines([line], done.set))
+    async with asyncio.timeout(20):
+        await done.wait()
+    return str(await node.store.execute(_last_detail))
+
+
+def _last_detail(connection: object) -> str:
+    from sqlalchemy import Connection, text
+
+    assert isinstance(connection, Connection)
+    return str(connection.execute(text("SELECT detail FROM semq_ledger ORDER BY number DESC LIMIT 1")).scalar_one())
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+async def test_a_database_that_is_not_utf8_is_refused(place: Place, encoding: str) -> None:
+    other = f"{place.name}_{encoding.lower()}"
+    place.run(f"CREATE DATABASE {other} OWNER {{role}} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
+    try:
+        changed = Place(conninfo.make_conninfo(place.superuser_url, dbname=other), place.role, place.folder)
+        with pytest.raises(EncodingUnfit, match=encoding):
+            await start_and_stop(changed.settings())
+        assert EncodingUnfit.code in doctor(changed.settings())
+    finally:
+        place.run(f"DROP DATABASE {other}")
+
+
+# What keeps partitions of the ledger from being made
+HINDERING_PARTITIONS: dict[str, tuple[str, ...]] = {
+    "an event trigger": (
+        "CREATE FUNCTION refuse() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no changes today'; END $$",
+        "CREATE EVENT TRIGGER refuse_{name} ON ddl_command_start EXECUTE FUNCTION refuse()",
+    ),
+    "a table of the name": (),
+    "no CREATE": ("ALTER SCHEMA public OWNER TO CURRENT_USER",),
+}
+
+
+@pytest.mark.parametrize("hindrance", HINDERING_PARTITIONS)
+async def test_a_partition_that_cannot_be_made_stops_no_start(place: Place, hindrance: str) -> None:
+    await start_and_stop(place.settings())
+    today = ledger_partitions.partition_of(datetime.now(UTC).date())
+    place.run(f"DROP TABLE {today}", *HINDERING_PARTITIONS[hindrance])
+    if hindrance == "a table of the name":
+        place.run(f"CREATE TABLE {today} (a int)", f"ALTER TABLE {today} OWNER TO {{role}}")
+    try:
+        async with running(place.settings()) as node:
+            assert PartitionsMissing.code in await health(node)
+            assert await note_in_chinese(node) == "订单"  # in the default partition
+            housekeeping = next(job for job in node.clockwork.jobs if job.name == "housekeeping")
+            assert housekeeping.make_due is not None
+            housekeeping.make_due()
+            await node.clockwork._run(housekeeping)
+            assert node.clockwork.records["housekeeping"].error
+            assert "housekeeping" in next(check.detail for check in await node.checks() if check.name == "jobs")
+    finally:
+        if hindrance == "an event trigger":
+            place.run("DROP EVENT TRIGGER refuse_{name}")
+
+
+async def test_a_publication_of_all_tables_hinders_neither_partitions_nor_deletions(place: Place) -> None:
+    await start_and_stop(place.settings())
+    today = ledger_partitions.partition_of(datetime.now(UTC).date())
+    async with running(place.settings()) as node:
+        await note_in_chinese(node)
+    row = f"INSERT INTO semq_ledger_other SELECT * FROM {today} LIMIT 1"
+    detach = f"ALTER TABLE semq_ledger DETACH PARTITION {today}"
+    place.run(detach, row, f"DROP TABLE {today}", "CREATE PUBLICATION everything FOR ALL TABLES")
+    async with running(place.settings()) as node:
+        assert PartitionsMissing.code not in await health(node)
+    with psycopg.connect(place.superuser_url) as connection:
+        assert connection.execute(f"SELECT count(*) FROM {today}".encode()).fetchone() == (1,)
+        without = (
+            "SELECT c.relname FROM pg_class c WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace"
+            " AND c.relreplident = 'd'"
+            " AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)"
+        )
+        tables = {name for (name,) in connection.execute(without)}
+    assert [name for name in tables if not name.startswith("semq_ledger_2")] == []  # these are dropped as a whole
+
+
+def test_the_requirements_name_who_keeps_the_node_waiting(database: str) -> None:
+    from semq.store.postgres import requirements
+
+    with psycopg.connect(database) as holder, psycopg.connect(database, autocommit=True) as observer:
+        holder.execute("LOCK tb_0030")
+        holder.execute("SET application_name = 'a report'")
+        waiter = psycopg.connect(database, application_name="semq-writer")
+        try:
+            waiting = asyncio.new_event_loop().run_in_executor(None, _wait_for_lock, waiter)
+            facts, requirements.FACTS = requirements.FACTS, requirements.FACTS | {"wait_s": 0}
+            while not (found := requirements.hindrances(observer)):
+                observer.execute("SELECT pg_sleep(0.01)")
+            requirements.FACTS = facts
+            assert "a report" in found[0]
+        finally:
+            holder.rollback()
+            del waiting
+            waiter.close()
+
+
+def _wait_for_lock(connection: "psycopg.Connection[tuple[object, ...]]") -> None:
+    connection.execute("SELECT count(*) FROM tb_0030")
+
+
+def test_settings_that_a_pooler_has_dropped_are_made_again(database: str) -> None:
+    parameters = connection_parameters(database, "semq-test")
+    with psycopg.connect(database) as connection:
+        connection.execute("SET DateStyle = 'German'")
+        connection.execute(*missing_settings(parameters["options"]))
+        for name, value in (("DateStyle", "ISO"), ("default_transaction_isolation", "read committed")):
+            row = connection.execute("SELECT current_setting(%s)", (name,)).fetchone()
+            assert str(row and row[0]).startswith(value)
+
+
+def test_an_upgrade_by_a_role_with_its_own_schema_needs_no_other(place: Place) -> None:
+    place.run("ALTER SCHEMA public OWNER TO CURRENT_USER", "CREATE SCHEMA {role} AUTHORIZATION {role}")
+    migration.upgrade(place.url)
+    with psycopg.connect(place.url) as connection:
+        assert connection.execute("SELECT 'tb_0031'::regclass::text").fetchone() is not None
