@@ -131,7 +131,7 @@ semq.service.database                  service/test_node.py
 semq.service.operations.census         service/operations/test_overview.py
 semq.service.operations.inquiry        flows/real_nodes/test_stuck.py
 semq.service.operations.node           service/monitoring/test_health.py
-semq.service.requirements              store/postgres/test_requirements.py
+semq.service.requirements              store/postgres/conditions/test_requirements.py
 semq.service.story                     local_node/operations/test_trace.py
 semq.store.broker.operations           broker/durable/test_journal.py
 semq.store.broker.statements           store/broker/test_store.py
@@ -139,7 +139,7 @@ semq.store.embedded.cluster            store/embedded/test_server.py
 semq.store.embedded.identity           store/embedded/test_server.py
 semq.store.embedded.process            store/embedded/test_server.py
 semq.store.embedded.programs           store/embedded/test_server.py
-semq.store.postgres.inspection         store/postgres/test_requirements.py
+semq.store.postgres.conditions.inspection         store/postgres/conditions/test_requirements.py
 semq.store.postgres.load               store/postgres/test_writer.py
 semq.store.postgres.refusals           flows/real_nodes/test_refused_rows.py
 semq.store.postgres.conversion.rows    store/postgres/conversion/test_columns.py

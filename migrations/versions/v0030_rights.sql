@@ -71,7 +71,7 @@ END $do$;
 ALTER TABLE semq_ledger_other REPLICA IDENTITY FULL;
 
 -- Advisory locks of other roles could fill the lock table of the server, or hide documents from `semq_receive`. Only a superuser
--- can revoke this right; the requirements of a node (semq.store.postgres.requirements) name it if it was not revoked.
+-- can revoke this right; the requirements of a node (semq.store.postgres.conditions.requirements) name it if it was not revoked.
 DO $do$
 DECLARE
     one record;

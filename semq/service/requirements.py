@@ -1,6 +1,6 @@
 """What the database of a running node lacks, and who hinders the node there, for health and status.
 
-The list is ``semq.store.postgres.requirements``, which the start of a node and ``semq doctor`` check, too.
+The list is ``semq.store.postgres.conditions.requirements``, which the start of a node and ``semq doctor`` check, too.
 """
 
 from collections.abc import Callable

@@ -188,11 +188,11 @@ TABLE = """
    2 store/embedded/test_server.py::test_a_busy_orphan_does_not_hinder_the_restart
    3 store/postgres/conversion/test_binary.py::test_rows_written_by_insert_are_read_as_they_were_packed
    5 store/postgres/test_chain.py
-   3 store/postgres/test_durability.py
+   3 store/postgres/conditions/test_durability.py
    4 store/postgres/test_ledger_partitions.py
   22 store/postgres/test_migration.py
    3 store/postgres/test_recovery.py::test_streams_recover_their_floors_and_gaps
-  40 store/postgres/test_requirements.py
+  40 store/postgres/conditions/test_requirements.py
    3 store/postgres/test_roles.py::test_rights_granted_before_a_function_changed_are_kept
    4 store/postgres/test_schema_version.py::test_a_node_imports_alembic_only_to_upgrade
    4 store/views/test_groups.py

@@ -18,10 +18,11 @@ from semq.errors import SemqError
 from semq.foreign_text import shortened
 from semq.service.database import NodeDatabase
 from semq.store.embedded.server import EmbeddedPostgres
-from semq.store.postgres import lease, requirements, roles, schema_version
-from semq.store.postgres.durability import verify_settings
+from semq.store.postgres import lease, roles, schema_version
+from semq.store.postgres.conditions import requirements
+from semq.store.postgres.conditions.durability import verify_settings
+from semq.store.postgres.conditions.inspection import refuse_other_store
 from semq.store.postgres.errors import PoolerUnfit, SchemaTooOld
-from semq.store.postgres.inspection import refuse_other_store
 from semq.store.reader import POOLER_TEXT, connection_parameters
 
 CONNECT_S = 5

@@ -15,6 +15,6 @@
 | housekeeping                             | deletion of rows whose retention period has ended             |
 | locked_bodies                            | bodies encrypted at rest                                      |
 | schema_version, migration                | the version of the tables; their upgrade                      |
-| durability, requirements, inspection     | what a node requires of its database, and its check           |
+| conditions                               | what a node requires of its database, and its check           |
 | roles, errors                            | roles of applications; errors                                 |
 """

@@ -1,4 +1,4 @@
-"""Errors of the store on Postgres. The functions of SQL.md raise NotWaiting and FunctionsOpen."""
+"""Errors of the store on Postgres; the functions of SQL.md raise NotWaiting and FunctionsOpen themselves."""
 
 from semq.errors import BadInput, Misconfigured, SemqError, Unavailable
 

@@ -16,7 +16,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
 import migrations
-from semq.store.postgres.durability import refuse_old_server
+from semq.store.postgres.conditions.durability import refuse_old_server
 from semq.store.postgres.errors import SchemaBusy
 from semq.store.postgres.schema_version import VERSION_TABLE, head, refuse_newer
 from semq.store.reader import connection_parameters, is_unavailable, unavailable

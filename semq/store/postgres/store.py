@@ -29,15 +29,15 @@ from semq.store.identities import DEFINED, REVOKED
 from semq.store.postgres import lease, ledger_partitions
 from semq.store.postgres.chain import Chain, ends_before, has_lines, insert_links, links_of_ledger, newest
 from semq.store.postgres.changes import nothing_stored
+from semq.store.postgres.conditions.durability import SETTINGS, verify_row
+from semq.store.postgres.conditions.inspection import findings, inspect
 from semq.store.postgres.connections import NeverRests, Readers, Rest
-from semq.store.postgres.durability import SETTINGS, verify_row
 from semq.store.postgres.errors import (
     PartitionsMissing,
     StoreFenced,
     StoreUnavailable,
     StoreWentBack,
 )
-from semq.store.postgres.inspection import findings, inspect
 from semq.store.postgres.lease import Lease
 from semq.store.postgres.locked_bodies import Locking, verify_master_key
 from semq.store.postgres.owner import Owner

@@ -22,7 +22,7 @@ from semq.store.embedded.identity import AS_ROOT, NOBODY, SystemUser, find_ident
 from semq.store.embedded.process import free_port, is_postgres_of, postmaster_of, wait_gone
 from semq.store.embedded.programs import find_programs
 from semq.store.embedded.server import EmbeddedPostgres
-from semq.store.postgres.durability import verify_settings
+from semq.store.postgres.conditions.durability import verify_settings
 
 ROOT = Path(__file__).parents[3]
 

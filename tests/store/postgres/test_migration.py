@@ -19,7 +19,8 @@ from semq.store.broker.statements import BROKER
 from semq.store.embedded.cluster import DATABASE
 from semq.store.embedded.errors import ServerTooOld
 from semq.store.embedded.server import EmbeddedPostgres
-from semq.store.postgres import durability, migration, schema_version
+from semq.store.postgres import migration, schema_version
+from semq.store.postgres.conditions import durability
 from semq.store.postgres.errors import SchemaBusy, SchemaTooNew, StoreUnavailable
 from semq.store.postgres.pipeline import OPTIONS
 from semq.store.postgres.schema_version import VERSION_TABLE, head

@@ -46,7 +46,7 @@ url = "{url}"
 """
 
 
-class Place:
+class RoleDatabase:
     """An empty database that belongs to a role without further rights, and the folder of its node."""
 
     def __init__(self, superuser_url: str, role: str, folder: Path) -> None:
@@ -69,9 +69,9 @@ class Place:
 
 
 @pytest.fixture
-def place(empty_database: str, tmp_path: Path) -> Iterator[Place]:
+def place(empty_database: str, tmp_path: Path) -> Iterator[RoleDatabase]:
     role = f"node_{os.getpid()}_{secrets.token_hex(3)}"
-    here = Place(empty_database, role, tmp_path)
+    here = RoleDatabase(empty_database, role, tmp_path)
     here.run(
         "CREATE ROLE {role} LOGIN PASSWORD 'secret'",
         "ALTER DATABASE {name} OWNER TO {role}",
@@ -112,7 +112,7 @@ async def health(node: LocalNode) -> str:
     return "; ".join(check.detail for check in await node.checks() if check.name == "database")
 
 
-async def test_a_role_without_rights_beyond_its_database_starts_a_node(place: Place) -> None:
+async def test_a_role_without_rights_beyond_its_database_starts_a_node(place: RoleDatabase) -> None:
     async with running(place.settings()) as node:
         await node.requirements.check()
         # Only a superuser can take the advisory locks from other roles.
@@ -129,7 +129,7 @@ BEFORE: dict[str, tuple[tuple[str, ...], type[SemqError]]] = {
 
 
 @pytest.mark.parametrize("wrong", BEFORE)
-async def test_a_first_start_is_refused_with_the_words_of_doctor(place: Place, wrong: str) -> None:
+async def test_a_first_start_is_refused_with_the_words_of_doctor(place: RoleDatabase, wrong: str) -> None:
     statements, error = BEFORE[wrong]
     place.run(*statements)
     with pytest.raises(error) as caught:
@@ -153,7 +153,7 @@ AFTER: dict[str, tuple[tuple[str, ...], type[SemqError]]] = {
 
 
 @pytest.mark.parametrize("wrong", AFTER)
-async def test_a_later_start_is_refused_with_the_words_of_doctor(place: Place, wrong: str) -> None:
+async def test_a_later_start_is_refused_with_the_words_of_doctor(place: RoleDatabase, wrong: str) -> None:
     await start_and_stop(place.settings())
     statements, error = AFTER[wrong]
     place.run(*statements)
@@ -177,7 +177,7 @@ WITHOUT: dict[str, tuple[tuple[str, ...], type[SemqError], str]] = {
 
 
 @pytest.mark.parametrize("wrong", WITHOUT)
-async def test_a_node_serves_without_it_and_says_so_in_health_and_doctor(place: Place, wrong: str) -> None:
+async def test_a_node_serves_without_it_and_says_so_in_health_and_doctor(place: RoleDatabase, wrong: str) -> None:
     await start_and_stop(place.settings())
     statements, error, words = WITHOUT[wrong]
     place.run(*statements)
@@ -197,7 +197,7 @@ SETTINGS = (
 )  # fmt: skip
 
 
-async def test_formats_and_limits_of_the_role_do_not_matter(place: Place) -> None:
+async def test_formats_and_limits_of_the_role_do_not_matter(place: RoleDatabase) -> None:
     place.run(*(f"ALTER ROLE {{role}} SET {setting}" for setting in SETTINGS))
     async with running(place.settings()) as node:
         verdicts = {check.name: check.verdict for check in await node.checks()}
@@ -227,11 +227,11 @@ def _last_detail(connection: object) -> str:
 
 
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
-async def test_a_database_that_is_not_utf8_is_refused(place: Place, encoding: str) -> None:
+async def test_a_database_that_is_not_utf8_is_refused(place: RoleDatabase, encoding: str) -> None:
     other = f"{place.name}_{encoding.lower()}"
     place.run(f"CREATE DATABASE {other} OWNER {{role}} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
     try:
-        changed = Place(conninfo.make_conninfo(place.superuser_url, dbname=other), place.role, place.folder)
+        changed = RoleDatabase(conninfo.make_conninfo(place.superuser_url, dbname=other), place.role, place.folder)
         with pytest.raises(EncodingUnfit, match=encoding):
             await start_and_stop(changed.settings())
         assert EncodingUnfit.code in doctor(changed.settings())
@@ -251,7 +251,7 @@ HINDERING_PARTITIONS: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("hindrance", HINDERING_PARTITIONS)
-async def test_a_partition_that_cannot_be_made_stops_no_start(place: Place, hindrance: str) -> None:
+async def test_a_partition_that_cannot_be_made_stops_no_start(place: RoleDatabase, hindrance: str) -> None:
     await start_and_stop(place.settings())
     today = ledger_partitions.partition_of(datetime.now(UTC).date())
     place.run(f"DROP TABLE {today}", *HINDERING_PARTITIONS[hindrance])
@@ -272,7 +272,7 @@ async def test_a_partition_that_cannot_be_made_stops_no_start(place: Place, hind
             place.run("DROP EVENT TRIGGER refuse_{name}")
 
 
-async def test_a_publication_of_all_tables_hinders_neither_partitions_nor_deletions(place: Place) -> None:
+async def test_a_publication_of_all_tables_hinders_neither_partitions_nor_deletions(place: RoleDatabase) -> None:
     await start_and_stop(place.settings())
     today = ledger_partitions.partition_of(datetime.now(UTC).date())
     async with running(place.settings()) as node:
@@ -294,7 +294,7 @@ async def test_a_publication_of_all_tables_hinders_neither_partitions_nor_deleti
 
 
 def test_the_requirements_name_who_keeps_the_node_waiting(database: str) -> None:
-    from semq.store.postgres import requirements
+    from semq.store.postgres.conditions import requirements
 
     with psycopg.connect(database) as holder, psycopg.connect(database, autocommit=True) as observer:
         holder.execute("LOCK tb_0030")
@@ -327,7 +327,7 @@ def test_settings_that_a_pooler_has_dropped_are_made_again(database: str) -> Non
             assert str(row and row[0]).startswith(value)
 
 
-def test_an_upgrade_by_a_role_with_its_own_schema_needs_no_other(place: Place) -> None:
+def test_an_upgrade_by_a_role_with_its_own_schema_needs_no_other(place: RoleDatabase) -> None:
     place.run("ALTER SCHEMA public OWNER TO CURRENT_USER", "CREATE SCHEMA {role} AUTHORIZATION {role}")
     migration.upgrade(place.url)
     with psycopg.connect(place.url) as connection:

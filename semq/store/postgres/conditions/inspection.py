@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import psycopg
 from sqlalchemy import Connection
 
-from semq.store.postgres import lease, ledger_partitions, requirements
+from semq.store.postgres import lease, ledger_partitions
+from semq.store.postgres.conditions import requirements
 from semq.store.postgres.errors import PartitionsMissing, StoreReplaced
 from semq.store.postgres.schema_version import head, revision_of
 

@@ -7,8 +7,8 @@ import pytest
 
 from semq.store.embedded.errors import NotDurable, ServerTooOld
 from semq.store.embedded.server import EmbeddedPostgres
-from semq.store.postgres import durability
-from semq.store.postgres.durability import verify_settings
+from semq.store.postgres.conditions import durability
+from semq.store.postgres.conditions.durability import verify_settings
 
 
 def test_the_embedded_server_is_durable(empty_database: str) -> None:
