@@ -393,7 +393,6 @@ class Node(Generic[E]):
         host = self.settings.amqp.host
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
-    # --- parts
     def engine_settings(self) -> EngineSettings:
         protocol = self.settings.protocol
         shared = {each.name for each in fields(EngineSettings)}.intersection(type(protocol).model_fields)
