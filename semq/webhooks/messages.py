@@ -1,15 +1,18 @@
 """Documents and events as HTTP requests.
 
 A document keeps its body and content type. Its attributes are percent-encoded headers (CloudEvents 1.0, HTTP binding,
-3.1.3.2): ``ce-…`` for CloudEvents (binary mode), ``semq-…`` for SEMQ; source and AppKey have both. Of the sender's own
-headers, only the trace context is passed on. An event is a CloudEvent in JSON.
+3.1.3.2): ``ce-…`` for CloudEvents (binary mode), ``semq-…`` for SEMQ; source and AppKey have both. The sender's own
+headers are ``semq-header-NAME``, up to a total size, and ``semq-headers-omitted`` counts the others. An event is a
+CloudEvent in JSON.
 """
 
 import json
+import re
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from semq.app import Document, DocumentEvent
@@ -18,6 +21,10 @@ from semq.trace_context import trace_context
 from semq.transport.spool import SpooledBody
 
 PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')  # characters that stay unencoded
+
+OWN_PREFIX, OMITTED = "semq-header-", "semq-headers-omitted"
+OWN_BYTES_MAX = 4096  # of names and values of all own headers: many servers refuse more than 8 KiB of headers
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # token of RFC 9110, section 5.6.2
 
 # Fields of a document that get no header ``semq-…``
 WITHOUT_OWN_HEADER = ("lk0", "content_type", "submitted_at", "headers")
@@ -45,11 +52,31 @@ def of_document(document: Document) -> WebhookRequest:
         if name not in WITHOUT_OWN_HEADER:
             attributes[f"semq-{name.replace('_', '-')}"] = str(int(value) if isinstance(value, bool) else value)
     headers = {name: quote(value, safe=PLAIN) for name, value in attributes.items() if value}
-    headers |= trace_context(document.headers)
+    trace = trace_context(document.headers)
+    headers |= trace | _own_headers(document.described()["headers"], trace)
     content_type = document.content_type.strip()  # HTTP permits no spaces at the ends of a header
     headers["content-type"] = quote(content_type, safe=PLAIN + ' "%') or "application/octet-stream"
     headers["content-length"] = str(document.size)
     return WebhookRequest(document.lk0, headers, document.body)
+
+
+def _own_headers(own: Mapping[str, Any], trace: Mapping[str, str]) -> dict[str, str]:
+    """Return the sender's own headers, and the number of those that are left out. ``trace``: passed on otherwise."""
+    headers: dict[str, str] = {}
+    room, omitted = OWN_BYTES_MAX, 0
+    for own_name, value in own.items():
+        name = f"{OWN_PREFIX}{own_name.lower()}"
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        encoded = quote(text, safe=PLAIN + " ", errors="replace").strip()
+        size = len(name) + len(encoded)
+        if own_name in trace:
+            continue
+        if size <= room and HEADER_NAME.fullmatch(own_name) and name not in headers:
+            headers[name] = encoded
+            room -= size
+        else:
+            omitted += 1
+    return headers | ({OMITTED: str(omitted)} if omitted else {})
 
 
 def of_event(event: DocumentEvent) -> WebhookRequest:

@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -41,6 +42,36 @@ def test_the_trace_of_the_sender_continues_at_the_application() -> None:
     forged = of_document(document(headers={"traceparent": f"{PARENT}\r\nx: y", "tracestate": "a=1"})).headers
     assert "traceparent" not in forged
     assert "tracestate" not in forged
+
+
+def test_own_headers_correlation_id_and_type_are_headers_of_the_request() -> None:
+    sent = {"X-Ref": "R 1", "x-correlation-id": "C1", "x-type": "order", "文": "x", "lot": 7, "note": "文\r\nx: y"}
+    sent |= {"list": [1, "a"], "yes": True, "raw": b"\xff"}
+    headers = of_document(document(headers=sent)).headers
+    own = {name.removeprefix("semq-header-"): value for name, value in headers.items() if "semq-header-" in name}
+    assert own == {
+        "x-ref": "R 1", "x-correlation-id": "C1", "x-type": "order", "lot": "7", "note": "%E6%96%87%0D%0Ax: y",
+        "list": "[1, %22a%22]", "yes": "true", "raw": "ff",
+    }  # fmt: skip
+    assert headers["semq-headers-omitted"] == "1"
+
+
+def test_own_headers_have_a_bound_because_servers_refuse_large_ones() -> None:
+    sent = {"small": "s", "large": "x" * 9000, "last": "l"} | {f"h{number}": "v" * 100 for number in range(60)}
+    headers = of_document(document(headers=sent)).headers
+    own = {name: value for name, value in headers.items() if name.startswith("semq-header-")}
+    assert {"semq-header-small", "semq-header-last"} < own.keys()
+    assert 3800 < sum(len(name) + len(value) for name, value in own.items()) <= 4096
+    assert int(headers["semq-headers-omitted"]) == len(sent) - len(own)
+
+
+@given(st.dictionaries(st.text(max_size=12), st.recursive(st.text(max_size=20) | st.integers(), st.lists), max_size=6))
+def test_no_own_header_can_add_or_break_a_header(sent: dict[str, Any]) -> None:
+    for name, value in of_document(document(headers=sent)).headers.items():
+        assert name.isascii()
+        assert value.isascii()
+        assert value.isprintable()
+        assert value == value.strip()
 
 
 @pytest.mark.parametrize(
