@@ -150,6 +150,7 @@ TESTS_WITHOUT_MODULE: dict[str, str] = {
     "tests/test_run.py": "the script run",
     "tests/house/test_bounds.py": "all modules that listen",
     "tests/house/test_dependencies.py": "pyproject.toml",
+    "tests/house/test_client_page.py": "docs/clients.md",
     "tests/house/test_documents.py": "the documents",
     "tests/house/test_figures.py": "tests/house/figures.py",
     "tests/house/test_maps.py": "the docstrings of packages",

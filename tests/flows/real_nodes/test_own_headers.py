@@ -60,7 +60,7 @@ every_letter = st.tuples(*map(value_of, NUMBERS)).map(
 fields = st.builds(lambda one, more: fields_of(more | one), every_letter, st.dictionaries(names, values, max_size=3))
 
 
-class Nodes(NamedTuple):
+class SigningNodes(NamedTuple):
     """Two nodes with certificates, and a channel of an application at each."""
 
     hub: HubNode
@@ -82,14 +82,14 @@ def url_of(node: LocalNode) -> str:
 
 
 @pytest.fixture(scope="module")
-async def nodes(shared_inprocess: InProcess) -> Nodes:
+async def nodes(shared_inprocess: InProcess) -> SigningNodes:
     hub = await shared_inprocess.secure_hub()
     more = "pieces_from_bytes = 20000\n"
     a, b = [await shared_inprocess.secure_local(name, hub, more) for name in ("10008", "56001")]
     await linked(a, b)
     await until(lambda: a.engine.partners.online.get("1.56001"))
     link, other = [await shared_inprocess.client(node) for node in (a, b)]
-    return Nodes(hub, a, b, link, await confirming(link), await confirming(other))
+    return SigningNodes(hub, a, b, link, await confirming(link), await confirming(other))
 
 
 async def published(channel: ClientChannel, own: bytes, body: bytes = b"x", **attributes: Any) -> None:
@@ -126,7 +126,7 @@ WAYS: dict[str, tuple[dict[str, int], bytes]] = {
 @pytest.mark.parametrize("way", WAYS)
 @given(own=fields)
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
-async def test_letters_and_bytes_of_headers_arrive_unchanged(nodes: Nodes, way: str, own: bytes) -> None:
+async def test_letters_and_bytes_of_headers_arrive_unchanged(nodes: SigningNodes, way: str, own: bytes) -> None:
     attributes, body = WAYS[way]
     await published(nodes.sender, own, body, **attributes)
     assert await own_headers(nodes.receiver) == own
@@ -153,7 +153,7 @@ async def test_headers_of_a_copy_that_the_hub_stored_arrive_unchanged(inprocess:
     assert await own_headers(await confirming(await inprocess.client(receiver))) == EVERY
 
 
-async def test_all_properties_arrive_as_themselves_or_as_headers(nodes: Nodes) -> None:
+async def test_all_properties_arrive_as_themselves_or_as_headers(nodes: SigningNodes) -> None:
     header = ContentHeader.build(
         1,
         Properties(
@@ -184,7 +184,7 @@ LARGEST: dict[str, Any] = {"n": 2**63 - 1, "least": -(2**63), "deep": [{"n": 2**
 
 
 @pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**30])
-async def test_an_integer_that_amqp_cannot_carry_is_refused_by_each_interface(nodes: Nodes, number: int) -> None:
+async def test_an_integer_that_amqp_cannot_carry_is_refused_by_each_interface(nodes: SigningNodes, number: int) -> None:
     too_large = {"deep": [{"n": number}]}
     answer = await ask(nodes.link, "msg.submit", {"target": "56001", "headers": too_large})
     assert answer["error"]["code"] == "SEMQ-1102"
@@ -202,7 +202,7 @@ async def test_an_integer_that_amqp_cannot_carry_is_refused_by_each_interface(no
     assert (response.status_code, "2^63" in response.text) == (400, True)
 
 
-async def test_the_largest_integers_arrive_through_each_interface(nodes: Nodes) -> None:
+async def test_the_largest_integers_arrive_through_each_interface(nodes: SigningNodes) -> None:
     async with Client(url_of(nodes.a)) as client:
         await client.send("56001", b"x", headers=LARGEST)
         assert decode_fields(await own_headers(nodes.receiver)) == LARGEST
@@ -223,7 +223,7 @@ async def test_the_largest_integers_arrive_through_each_interface(nodes: Nodes) 
 
 
 @pytest.mark.parametrize("attribute", ["NotBefore", "ExpiresAt"])
-async def test_a_time_in_seconds_is_refused_by_each_interface(nodes: Nodes, attribute: str) -> None:
+async def test_a_time_in_seconds_is_refused_by_each_interface(nodes: SigningNodes, attribute: str) -> None:
     seconds = 1_900_000_000  # in 2030
     by_name: dict[str, Any] = {attribute: seconds}
     by_argument: dict[str, Any] = {"not_before" if attribute == "NotBefore" else "expires_at": seconds}
@@ -241,7 +241,7 @@ async def test_a_time_in_seconds_is_refused_by_each_interface(nodes: Nodes, attr
     assert (response.status_code, "milliseconds" in response.text) == (409, True)
 
 
-async def test_a_timestamp_of_amqp_is_in_seconds(nodes: Nodes) -> None:
+async def test_a_timestamp_of_amqp_is_in_seconds(nodes: SigningNodes) -> None:
     at = 4_000_000_000  # in 2096
     await published(nodes.sender, b"", NotBefore=Timestamp(at), Token="of-timestamp")
     rows = (await ask(nodes.link, "msg.list", {"state": "scheduled"}))["result"]
