@@ -24,6 +24,9 @@ class RecordingEngine:
     def __init__(self) -> None:
         self.seen: list[Any] = []
 
+    def is_new(self, life: int, number: int, *, to_front: bool) -> bool:
+        return True
+
     def receive(self, life: int, message: Message) -> None:
         self.seen.append(message)
 
