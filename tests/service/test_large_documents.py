@@ -143,6 +143,7 @@ async def test_pieces_are_not_counted_as_documents_but_their_bytes_are_counted(s
     assert result["pieces"]["outbound"] == {"rows": UNDER_WAY, "bytes": UNDER_WAY * PIECE_BYTES}
     assert (result["sent"], result["pairs"], result["failed"], result["stuck"]) == ({}, [], 0, 1)
     assert result["submitted"] == {"refused": 0, "waiting": 0, "scheduled": 0, "in_pieces": 1}
+    assert result["oldest"]["where"] == "submitted by SQL, scheduled or in pieces"
     (cause,) = (await answer(admin, "stuck.causes"))["rows"]
     assert (cause["cause"], cause["rows"]) == ("PIECES_LEFT", 1)
     (stuck,) = await answer(admin, "stuck.list")

@@ -322,7 +322,7 @@ def _oldest(
     """Return the oldest document that has not ended: the time since which it waits, and where."""
     waits = [(pair["oldest_at"], f"for {target}") for (_, target), pair in pairs.items()]
     waits += [(inbox["oldest_at"], f"in {inbox_name(user)}") for user, inbox in inboxes.items()]
-    waits += [(submitted_since, "submitted and not accepted")] if submitted_since is not None else []
+    waits += [(submitted_since, "submitted by SQL, scheduled or in pieces")] if submitted_since is not None else []
     return dict(zip(("at", "where"), min(waits), strict=True)) if waits else None
 
 

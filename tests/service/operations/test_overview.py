@@ -1,12 +1,15 @@
 """Operations on large queues."""
 
 import asyncio
+import time
 from functools import partial
 from typing import Any
 
+import psycopg
 import pytest
 
 from semq.service.operations import census
+from semq.store.views import submissions
 from semq.store.views.census import groups
 from tests.service.inprocess import LOCAL_CONFIG, InProcess, ask
 from tests.waiting import until
@@ -56,6 +59,40 @@ async def test_figures_causes_and_pages_agree_and_wrong_filters_are_refused(inpr
         ("msg.search", {"side": "x"}),
     ):
         assert (await ask(client, operation, arguments))["error"]["code"] == "SEMQ-2102"
+
+
+async def test_the_oldest_open_document_may_be_one_that_is_not_accepted_yet(inprocess: InProcess) -> None:
+    text = LOCAL_CONFIG.format(name="10008", hub=1) + "quota_rows_per_partner = 1\n"
+    node = await inprocess.start_node(inprocess.settings("10008", text))
+    client = await inprocess.client(node)
+    now_ms = round(time.time() * 1000)
+    day_ms = 86_400_000
+
+    async def oldest_at(now_ms: int) -> int | None:
+        return await node.store.execute(submissions.oldest_open, now_ms)
+
+    await answer(client, "msg.submit", target="56000", not_before=now_ms + day_ms)
+    assert await oldest_at(now_ms) is None
+    assert await oldest_at(now_ms + 2 * day_ms) == now_ms + day_ms
+    await answer(client, "msg.submit", target="56001")
+    with psycopg.connect(node.store.url, autocommit=True) as connection:
+        connection.execute("SELECT semq_send('56001', 'x'::bytea)")
+
+    async def one_waits() -> bool:
+        node.clockwork.hasten("sql_submissions")
+        figures = await answer(client, "queue.census")
+        return bool(figures["submitted"]["waiting"] == 1 and sum(pair["rows"] for pair in figures["pairs"]) == 1)
+
+    await until(one_waits)
+    assert now_ms <= (await oldest_at(now_ms + day_ms // 2) or 0) < now_ms + day_ms // 2
+
+    async def is_oldest() -> bool:
+        oldest = (await answer(client, "queue.census"))["oldest"]
+        return bool(oldest and oldest["where"] == "submitted by SQL, scheduled or in pieces")
+
+    with psycopg.connect(node.store.url, autocommit=True) as connection:
+        connection.execute("UPDATE tb_0031_submit SET submitted_at = submitted_at - interval '1 day'")
+    await until(is_oldest)
 
 
 async def test_failed_documents_are_paged_and_requeued_ones_are_not_shown(inprocess: InProcess) -> None:
