@@ -34,6 +34,7 @@ CHECKS: dict[str, tuple[str, str]] = {
         "own certificate",
         "The node renews its certificate; if it does not, see the page of certificates.",
     ),
+    "files": ("files of certificates and keys", "Replace the files that are named; the node reads them again."),
     "certificates": ("certificates of institutions", "Ask these institutions to renew, or make a token for them."),
     "resources": ("memory and disk", "Publishers wait until there is space: check for stopped consumers."),
     "quotas": (

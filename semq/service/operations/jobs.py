@@ -22,6 +22,7 @@ DESCRIPTIONS: dict[str, str] = {
     "engine": "inquiries, resends, expiry and cleanup of the queues",
     "database": "checks whether the node's own Postgres runs",
     "requirements": "checks what the node requires of its database, and who hinders it there",
+    "credential files": "reads certificates, keys and authorities again after their files have changed",
     "housekeeping": "creates and drops partitions of the ledger, and deletes rows after their retention period",
     "extract": "the nightly extract of the ledger for the reconciliation",
     "alerts": "reports changed health checks to the configured program",
