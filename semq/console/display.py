@@ -50,7 +50,7 @@ def show(visit: Visit, template: str, **context: Any) -> Response:
         "span": lambda value: span(_, value),
         "words": lambda value: _(WORDS.get(str(value), str(value))),
         "next_step_of": lambda row: next_step_of(_, row),
-        "message_path": message_path, "coded": coded,
+        "message_path": message_path, "coded": coded, "error_of": error_of,
     }  # fmt: skip
     return visit.render(template, **(functions | context))
 
@@ -158,6 +158,13 @@ def coded(text: str) -> Markup:
     parts = [Markup.escape(shown(part)) for part in str(text).split("`")]
     elements = [Markup("<code>{}</code>").format(part) if number % 2 else part for number, part in enumerate(parts)]
     return Markup("").join(elements)
+
+
+def error_of(row: Row) -> str:
+    """Return the error of a failed document without the code of its reason, which is shown before it."""
+    code, *texts = row.get("reason") or ("",)
+    text = str(row.get("error") or next(iter(texts), ""))
+    return text.removeprefix(str(code)).lstrip(" :") if code else text
 
 
 def next_step_of(_: Callable[[str], str], row: Row) -> str:

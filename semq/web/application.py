@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from semq.errors import SemqError
 from semq.web.api.routes import api_routes
 from semq.web.errors import BadRequest, NoSuchPage
-from semq.web.pages.visit import Visit
+from semq.web.pages.visit import visit_for_failure
 from semq.web.services import Web, web_of
 from semq.web.transport.failures import failure_page, problem
 from semq.web.transport.hosts import KnownHosts
@@ -102,4 +102,4 @@ async def _on_error(request: Request, error: Exception) -> Response:
     """Answer an error with a page for persons, or a problem document for programs."""
     assert isinstance(error, SemqError)
     wants_page = "text/html" in request.headers.get("accept", "") and not request.url.path.startswith(API)
-    return failure_page(Visit(request, web_of(request), None, ""), error) if wants_page else problem(error)
+    return failure_page(await visit_for_failure(request, web_of(request)), error) if wants_page else problem(error)

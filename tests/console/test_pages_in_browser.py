@@ -186,6 +186,31 @@ async def test_lines_of_other_nodes_are_loaded_automatically_and_stay_after_a_re
         assert await page.locator("#line").get_by_text("2.hub").count() > 0
 
 
+SENTENCES = """() => {
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const found = [];
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    const isForeign = element.closest("code, pre, textarea, script, .mono, [lang=en]");
+    if (!isForeign && /[a-z]{2,} [a-z]{2,} [a-z]{2,}/i.test(walker.currentNode.data)) found.push(walker.currentNode.data);
+  }
+  return found;
+}"""
+
+
+async def test_chinese_pages_have_no_english_sentence(scene: Scene) -> None:
+    """Commands, names and texts of nodes are marked as English; documents and their errors come from others."""
+    found = set()
+    for where in ("node", "hub"):
+        async with scene.visit(where, language="zh") as page:
+            own = ("/users", "/tokens", "/account", "/no-such-page")
+            for path in [*(path for node, path in pages(scene) if node == where), *own]:
+                await page.goto(path)
+                found |= {(path, text.strip()) for text in await page.evaluate(SENTENCES)}
+    foreign = ("cannot read it", "has no line", "maria")  # texts of the scene and of its operator
+    assert {row for row in found if not any(text in row[1] for text in foreign)} == set()
+
+
 async def test_the_chinese_start_page_has_no_english_sentence(scene: Scene) -> None:
     """Commands, names and texts of nodes remain in English."""
     async with scene.visit("node", language="zh") as page:

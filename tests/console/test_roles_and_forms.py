@@ -318,3 +318,17 @@ async def test_the_stream_reports_missed_changes_to_a_reconnected_browser(scene:
     (identifier,) = await lines("")
     assert re.fullmatch("id: [0-9a-f]{16}", identifier)
     assert (await lines("0123456789abcdef"))[1] == "event: changed"
+
+
+@pytest.mark.parametrize("where", ["node", "hub"])
+async def test_pages_about_users_and_missing_pages_have_the_navigation(scene: Scene, where: str) -> None:
+    browser = await scene.sites[where].signed_in()
+    for path in ("/users", "/tokens", "/account", "/no-such-page"):
+        page = await browser.get(path, headers={"accept": "text/html"})
+        assert page.status_code == (404 if path == "/no-such-page" else 200)
+        for link in ("/messages", "/health", "/audit"):
+            assert f'<a href="{link}" data-key=' in page.text, (path, link)
+        assert 'href="/sign-in"' not in page.text, path
+    stranger = await scene.sites[where].browser()
+    page = await stranger.get("/no-such-page", headers={"accept": "text/html"})
+    assert ('href="/sign-in"' in page.text, 'data-key="m"' in page.text) == (True, False)

@@ -65,3 +65,8 @@ def test_every_text_is_translated_and_none_is_left_over(package: Path) -> None:
         assert chinese.strip(), text
         assert sorted(FIELDS.findall(chinese)) == sorted(FIELDS.findall(text)), text
     assert {id_[0]: id_[1] for id_ in translations if not isinstance(id_, str)} == plurals(package)
+
+
+@pytest.mark.parametrize("package", [CONSOLE, WEB], ids=["console", "web"])
+def test_the_hub_has_one_name_in_chinese(package: Path) -> None:
+    assert "平台" not in (package / "translations" / "zh.po").read_text("utf-8")

@@ -207,6 +207,14 @@ async def _visit_of(request: Request, web: Web) -> Visit:
     return Visit(request, web, visitor, secret if visitor else web.sessions.form_secret_of(request))
 
 
+async def visit_for_failure(request: Request, web: Web) -> Visit:
+    """Return the visit of a request for which there is no page; without its visitor, if sessions cannot be read."""
+    try:
+        return await _visit_of(request, web)
+    except SemqError:
+        return Visit(request, web, None, "")
+
+
 async def _check_form(visit: Visit) -> None:
     csrf.check_origin(visit.request)
     token = visit.request.headers.get(csrf.HEADER)

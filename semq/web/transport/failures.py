@@ -90,6 +90,6 @@ class FailureView(Protocol):
 
 def failure_page(visit: FailureView, error: SemqError) -> Response:
     """Return an error as a page, with its HTTP status and headers."""
-    response = visit.render("failure.html", status_of(error), error=error)
+    response = visit.render("failure.html", status_of(error), error=error, status=status_of(error))
     response.headers.update(headers_of(error))
     return response
