@@ -36,6 +36,10 @@ CHECKS: dict[str, tuple[str, str]] = {
     ),
     "files": ("files of certificates and keys", "Replace the files that are named; the node reads them again."),
     "certificates": ("certificates of institutions", "Ask these institutions to renew, or make a token for them."),
+    "files": (
+        "certificate files",
+        "Replace the file that the detail names; the node uses the new one without a restart.",
+    ),
     "resources": ("memory and disk", "Publishers wait until there is space: check for stopped consumers."),
     "quotas": (
         "quotas of partners",

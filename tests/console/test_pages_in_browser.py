@@ -192,7 +192,8 @@ SENTENCES = """() => {
   while (walker.nextNode()) {
     const element = walker.currentNode.parentElement;
     const isForeign = element.closest("code, pre, textarea, script, .mono, [lang=en]");
-    if (!isForeign && /[a-z]{2,} [a-z]{2,} [a-z]{2,}/i.test(walker.currentNode.data)) found.push(walker.currentNode.data);
+    const isSentence = /[a-z]{2,} [a-z]{2,} [a-z]{2,}/i.test(walker.currentNode.data);
+    if (isSentence && !isForeign) found.push(walker.currentNode.data);
   }
   return found;
 }"""

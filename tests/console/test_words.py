@@ -32,6 +32,7 @@ def test_every_check_of_a_node_has_a_name_and_a_next_step() -> None:
         "telemetry": {"failures": 3, "failing_since": 1, "dropped": 0, "last_error": "x"},
         "refused_rows": [{"rule": "tb_0030", "sqlstate": "23514", "count": 1, "last": 1, "text": "x"}],
         "failing_jobs": {"housekeeping": "x"}, "database": ["x"],
+        "credential_files": [{"setting": "x", "fault": "x", "file": "x", "days_left": None}],
         "sql_submissions": {"refused": 0}, "partners": {"1.56001": {"online": True, "quota_reached": True}},
     }  # fmt: skip
     assert {check.name for check in checks(status, 14.0)} == CHECKS.keys()
