@@ -34,7 +34,6 @@ CHECKS: dict[str, tuple[str, str]] = {
         "own certificate",
         "The node renews its certificate; if it does not, see the page of certificates.",
     ),
-    "files": ("files of certificates and keys", "Replace the files that are named; the node reads them again."),
     "certificates": ("certificates of institutions", "Ask these institutions to renew, or make a token for them."),
     "files": (
         "certificate files",
