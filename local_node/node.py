@@ -144,9 +144,15 @@ class LocalNode(Node[LocalEngine]):
             find_pieces=self.assembly.find_pieces,
         )  # fmt: skip
         engine.acceptance.report_scheduled(self.schedule.note_scheduled)
+        engine.report_start_seen(self._note_start_seen)
         if self.engine_starts > 1:
             engine.take_over(self.engine)
         return engine
+
+    def _note_start_seen(self, peer: str, seen: int, present: int) -> None:
+        self.store.note_missing_commits(
+            f"{peer} has seen start {seen} of this store, and this is start {present}, so it was restored from a backup"
+        )
 
     async def _waiting_for(self, user: str, at_most: int) -> int:
         return await self.store.execute(waiting_for, user, at_most)

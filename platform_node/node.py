@@ -223,9 +223,9 @@ class HubNode(Node[HubEngine]):
             return ResourceLocked(f"node {node} has a session at another instance of the hub")
         return None
 
-    def _note_store(self, node: str, store_uuid: str, boot: int, refuse: Refuse) -> None:
+    def _note_store(self, node: str, store_uuid: str, boot: int, refuse: Refuse) -> int:
         self.clockwork.hasten("node_stores")  # also after a refusal
-        self.registry.note_store(node, store_uuid, boot, refuse)
+        return self.registry.note_store(node, store_uuid, boot, refuse)
 
     def jobs(self) -> list[ScheduledJob]:
         jobs = [

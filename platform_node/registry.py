@@ -199,8 +199,9 @@ class Registry:
         return {node: days_left(end, now) for node, end in (await self._execute(identities.latest_ends)).items()}
 
     # --- stores of nodes: uuid, and the number of openings
-    def note_store(self, node: str, store_uuid: str, boot: int, refuse: Refuse) -> None:
-        """Note a login. Raises SecondStore if the node has another store than before (PROTOCOL.md section 10).
+    def note_store(self, node: str, store_uuid: str, boot: int, refuse: Refuse) -> int:
+        """Note a login, and return the number of openings at the login before. Raises SecondStore if the node has
+        another store than before (PROTOCOL.md section 10).
 
         ``refuse``: called by ``write_stores`` if another instance has noted another store.
         """
@@ -212,6 +213,7 @@ class Registry:
         _, refusals = self._unwritten.get((node, store_uuid), (None, []))
         refusals.append(refuse)
         self._unwritten[node, store_uuid] = store, refusals
+        return bound.boot if bound is not None else 0
 
     async def write_stores(self) -> None:
         """Write the stores of nodes that have logged in, and read the stores of refused nodes again."""

@@ -30,6 +30,7 @@ class DirectSessions:
         secrecy: Secrecy,
         violation: Callable[..., Any],
         learn: Callable[[str, Sequence[str]], None],
+        note_start_seen: Callable[[Presence, Address], None],
         uplink: NodeSessions,
         *,
         has_hub: bool,
@@ -40,6 +41,7 @@ class DirectSessions:
         self._secrecy = secrecy
         self._violation = violation
         self._learn = learn  #: called with the certificates of a partner
+        self._note_start_seen = note_start_seen  #: called with a record about this node, and its speaker
         self._introductions: dict[Address, int] = {}  #: number of introductions in the present session, by partner
         self._shown: dict[Address, Sequence[str]] = {}  #: own certificates that the present session has carried
 
@@ -85,7 +87,9 @@ class DirectSessions:
             return
         node = str(peer)
         for record in packet.records[:1]:
-            if record.node != node:
+            if record.node == str(self._core.address) and record.start_seen:
+                self._note_start_seen(record, peer)
+            elif record.node != node:
                 self._violation(peer, NotYours("A partner introduces another node.", peer=node))
             elif certificates := self._acceptable(node, (record.certificates or ())[:CERTIFICATES_MAX]):
                 self._learn(node, certificates)

@@ -91,9 +91,12 @@ class LocalEngine:
         self.receiver = Receiver(core, secrecy, self.uplink, self.handover, self.owed_acks.recorded, find_pieces)
         self.reacks = ReAcks(core, self.uplink, self.handover)
         self.acts = MessageActs(core, self.rows, recovered.unsettled > 0)
+        self._boot = recovered.boot
+        self._on_start_seen: Callable[[str, int, int], None] = lambda peer, seen, boot: None
         self.direct = DirectSessions(
-            core, secrecy, self.note_violation, self._learn_directly, self.uplink, has_hub=self.partners.has_hub
-        )
+            core, secrecy, self.note_violation, self._learn_directly, self._note_start_seen, self.uplink,
+            has_hub=self.partners.has_hub,
+        )  # fmt: skip
         self.cleaner = Cleaner(core, self.rows.to_clean, self.handover.to_clean)
         self._start(recovered)
 
@@ -245,6 +248,10 @@ class LocalEngine:
                 self.receive_presence(records)
 
     def receive_presence(self, records: Sequence[Presence]) -> None:
+        about_self = [record for record in records if record.node == str(self.core.address)]
+        if about_self:
+            self._note_start_seen(about_self[0], self.uplink.hub)
+            records = [record for record in records if record.node != str(self.core.address)]
         try:
             self.partners.learn(records)
         except SemqError as error:
@@ -258,6 +265,15 @@ class LocalEngine:
         if any(record.members is not None for record in records):
             self._report_users()
         self._note_news()
+
+    def report_start_seen(self, callback: Callable[[str, int, int], None]) -> None:
+        """Call ``callback`` when the hub or a partner has seen another process with this store, of the same or a later
+        start: this store was restored. It gets who says so, that start, and the present one."""
+        self._on_start_seen = callback
+
+    def _note_start_seen(self, record: Presence, peer: Address | None) -> None:
+        if record.start_seen >= self._boot:
+            self._on_start_seen(str(peer), record.start_seen, self._boot)
 
     def _learn(self, node: str, certificates: Sequence[str]) -> list[RareChange]:
         """Learn a partner's certificates; return the row to be stored, if there is one.

@@ -473,6 +473,7 @@ class Node(Generic[E]):
             "departures": self.server.departures(),
             "shortage": self.server.alarm,
             "store": {name: getattr(counters, name) for name in counters.__slots__},
+            "missing_commits": self.store.missing_commits,
             "refused_rows": self.store.refusals.recent(),
             "database": self.requirements.unmet,
             "failing_jobs": self.clockwork.failing(),

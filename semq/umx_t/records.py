@@ -165,6 +165,8 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     others: Number = 0  #: of a group: number of members to which the receiver may not send
     #: users in the definitions who receive documents now
     present: Annotated[tuple[UserName, ...], Meta(max_length=GROUP_MAX)] | None = None
+    #: of the receiver itself: a start of its store that the sender has seen, and that is not before the present one
+    start_seen: Number = 0
 
 
 class ChannelRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

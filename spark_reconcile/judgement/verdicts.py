@@ -77,7 +77,8 @@ VERDICTS = (
             "Look for a forged message or a restored sender."),
     Verdict("STATE_CONTRADICTION", "exception", False, "analyst",
             "The statements of two ledgers contradict each other.",
-            "Read its history in the report; look for a restored store or an altered ledger."),
+            "Read its history in the report; look for a restored store or an altered ledger. If a restored receiver has"
+            " lost it, ask the sender to submit it again."),
     Verdict("QUARANTINED", "exception", False, "analyst",
             "A ledger line about it is unreadable or outside its dates.",
             "Extract the date again at that node, and check the line."),

@@ -38,7 +38,8 @@ from semq.service.links.packet_limit import PacketLimit
 from semq.service.links.rights import UMX
 from semq.transport.turn import Turn
 from semq.umx_t.address import Address, parse_address
-from semq.umx_t.envelope import Data, Frame, Function, Packet
+from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
+from semq.umx_t.records import Presence
 from semq.umx_t.version import PROPERTY, agree
 
 MESSAGES_MAX = 1024  # unacknowledged messages of a node whose consumer has no prefetch
@@ -185,7 +186,7 @@ class Links:
         engine: Callable[[], ListeningEngine],
         turn: Turn,
         bytes_max: int,
-        note_store: Callable[[str, str, int, Refuse], None] = lambda node, store_uuid, boot, refuse: None,
+        note_store: Callable[[str, str, int, Refuse], int] = lambda node, store_uuid, boot, refuse: 0,
         refuse_attachment: Callable[[Address], AmqpError | None] = lambda node: None,
         datagrams: OfferingEnd | None = None,
     ) -> None:
@@ -197,6 +198,7 @@ class Links:
         self._bytes_max = bytes_max  #: unacknowledged bytes of a session
         self.links: dict[str, NodeLink] = {}
         self.statements: dict[str, NodeStatement] = {}  #: the last one of each node
+        self.starts_seen: dict[str, int] = {}  #: of nodes whose store was restored: a start that is not before theirs
         self._consumers: dict[str, dict[str, ServiceConsumer]] = {}  #: by node and name of the queue
         self._logins = RateAllowance(LOGINS_MAX, LOGINS_PER_S)
         self.intake: Intake[SessionInfo, OfferedMessage] = Intake(
@@ -223,12 +225,11 @@ class Links:
             statement = _read_statement(properties)
             previous = self.statements.get(session.user)
             refuse = partial(self._refuse_stated, session, statement, previous)
-            self._note_store(session.user, statement.store_uuid, statement.boot, refuse)
+            boot_noted = self._note_store(session.user, statement.store_uuid, statement.boot, refuse)
         except SemqError as error:
             self._refuse(session, error)
             return
-        if previous is not None and previous.store_uuid == statement.store_uuid and statement.boot < previous.boot:
-            log.error("node_restored", node=session.user, boot=statement.boot, boot_before=previous.boot)
+        self._note_start(session.user, statement, previous, boot_noted)
         self.statements[session.user] = statement
 
     def _refuse_stated(
@@ -260,9 +261,30 @@ class Links:
             link = NodeLink(node, data.session, data, control, self._bytes_max, self._engine().core)
             self.links[str(node)] = link
             self._engine().link_up(link)
+            self._report_start_seen(node)
             if self._datagrams is not None:
                 on_document = partial(self._put_datagram, data.session)
                 link.datagrams = self._datagrams.begin(node, data.session.client_properties, link.send, on_document)
+
+    def _note_start(self, node: str, statement: NodeStatement, previous: NodeStatement | None, boot_noted: int) -> None:
+        """Note whether the store of a node was restored: another process with it has had the same or a later start.
+
+        ``boot_noted``: the number of openings at the login before.
+        """
+        earlier = previous if previous is not None and previous.store_uuid == statement.store_uuid else None
+        if earlier == statement:
+            return  # the same process
+        seen = max(boot_noted if boot_noted > statement.boot else 0, earlier.boot if earlier is not None else 0)
+        self.starts_seen.pop(node, None)
+        if seen >= statement.boot:
+            self.starts_seen[node] = seen
+            log.error("node_restored", node=node, boot=statement.boot, boot_before=seen)
+
+    def _report_start_seen(self, node: Address) -> None:
+        """Tell a node whose store was restored from a backup, because it cannot know this itself."""
+        if seen := self.starts_seen.get(str(node)):
+            record = Presence(node=str(node), online=True, start_seen=seen)
+            self._engine().core.mail.add(node, Function.PRESENCE, Primitive.INDICATION, record)
 
     def detach(self, node: Address, name: str, consumer: ServiceConsumer) -> None:
         consumers = self._consumers.get(str(node), {})

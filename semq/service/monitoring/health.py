@@ -15,7 +15,7 @@ TELEMETRY_FAILURES = 3  # failed requests to the collector, in a row, that cause
 SHOWN_MAX = 5  # entries of a list in a detail
 DRAINED = "drained by an operator: no document is accepted before the next start of the node"
 NOT_DIALLED = "the partner has not dialled"
-WENT_BACK = "the server that took over lacks the last commits (OPERATIONS.md, A server that fails over)"
+WENT_BACK = "it lacks commits (OPERATIONS.md, Backup and restore): "
 CERTIFICATE = {"ok": OK, "renew": OK, "ending": WARNING, "expired": FAILING}
 
 
@@ -81,7 +81,7 @@ def _store(status: Status) -> Check:
     if not status["store_open"]:
         return Check("store", FAILING, "being opened")
     went_back = status.get("store", {}).get("went_back")
-    return Check("store", WARNING, WENT_BACK) if went_back else Check("store", OK)
+    return Check("store", WARNING, WENT_BACK + status.get("missing_commits", "")) if went_back else Check("store", OK)
 
 
 def _around_store(status: Status) -> Iterable[Check]:

@@ -94,6 +94,7 @@ class PostgresStore:
         self._resuming: asyncio.Task[None] | None = None
         self._idle_at = 0.0
         self._has_gone_back = False
+        self.missing_commits = ""  #: how it was found that earlier commits are missing
         self._former_epoch: int | None = None  # epoch of the last opening that succeeded
         self._written_at_rest: int | None = None  # value of ``_written`` at the last rest
         self._rest_timer: asyncio.TimerHandle | None = None
@@ -251,7 +252,7 @@ class PostgresStore:
 
     def _note_missing_commits(self, head: ChainLink | None, reason: str) -> None:
         if not self._has_gone_back:
-            self._has_gone_back = True
+            self._has_gone_back, self.missing_commits = True, reason
             self.counters.went_back += 1
             log.error("the store lacks commits, its ledger ends with %s: %s", head, reason)
 

@@ -270,7 +270,12 @@ async def test_a_malformed_statement_about_a_store_is_refused(scene: LinksScene)
 
 async def test_a_restored_node_is_recognised_after_a_login_with_another_store_that_was_refused_later() -> None:
     refusals: list[Refuse] = []
-    links = Links(cast(Any, None), Turn(), 1, lambda node, uuid, boot, refuse: refusals.append(refuse))
+
+    def note_store(node: str, store_uuid: str, boot: int, refuse: Refuse) -> int:
+        refusals.append(refuse)
+        return 0
+
+    links = Links(cast(Any, None), Turn(), 1, note_store)
     closed: list[AmqpError] = []
 
     def log_in_with(store_uuid: str, boot: int) -> None:
