@@ -54,6 +54,7 @@ semq.app.requests                      app/test_client.py
 semq.app.unkept                        app/test_pull.py
 semq.app.watch                         app/test_client.py
 semq.broker.channel.arrival            broker/queues/test_bodies.py
+semq.broker.channel.commit             broker/channel/test_transaction.py
 semq.broker.channel.ports              broker/test_session.py
 semq.broker.channel.reply_targets      broker/channel/test_publication.py
 semq.broker.channel.settlements        broker/test_services.py

@@ -191,10 +191,6 @@ class InboxQueue(ServiceQueue):
             answers.give_back(tokens)
         self._feed_soon()
 
-    def when_settled(self, done: Callable[[AmqpError | None], None]) -> None:
-        report = ActReport(lambda _: done(None), lambda _: done(refusals.not_stored()))
-        self._engine().answers.when_committed(report)
-
     def get(self, getter: ServiceGetter) -> None:
         self._getters.append(getter)
         while self._getters and (delivery := self._next_undelivered()) is not None:

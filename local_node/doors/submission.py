@@ -6,7 +6,7 @@ delay (``nack_delays``). With ``reply_to`` the result is published there,
 too, in the format of ``semq.admin``; an error of SEMQ then nacks the document and leaves the channel open.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from local_node.doors.nack_delays import NackDelays
@@ -15,6 +15,7 @@ from local_node.doors.properties import expires_at, given_headers, with_delay
 from local_node.pieces.upload import Upload, Uploads
 from semq.amqp import errors as amqp
 from semq.amqp.content import ContentHeader
+from semq.broker.refusals import IN_PIECES, no_transaction
 from semq.broker.services import (
     CONFIRMED,
     NACKED,
@@ -72,6 +73,7 @@ class SubmitExchange(ServiceExchange):
     """Exchange ``semq``."""
 
     streams = True
+    transacts = True
     __slots__ = ("_delays", "_engine", "_nacks", "_sizes", "_turn", "_uploads", "_vhost", "_waiting")
 
     def __init__(
@@ -111,27 +113,18 @@ class SubmitExchange(ServiceExchange):
         return self._uploads.begin(size, pause, fault)
 
     def publish(self, message: OfferedMessage) -> None:
-        header = message.header
-        settlement = (
-            _ReportByAnswer(self._vhost, message, self._delays)
-            if header.reply_to
-            else _ReportByConfirm(message, self._delays, self._nacks)
-        )
         upload = message.document if isinstance(message.document, Upload) else None
+        settlement = self._settlement(message)
         try:
-            submission = self._read(message.routing_key, header, message.body)
+            submission = self._submission(message, settlement)
         except SemqError as error:
             if isinstance(error, amqp.AmqpError):
                 raise
             settlement.failed(error)
             return
-        # ``settlement`` must not refer to the submission: this cycle would keep the body in memory.
-        settlement.document = NackedDocument(submission.target, submission.attributes.app_key, submission.token)
-        submission.done = settlement.done
-        submission.failed = settlement.failed
         submission.order, submission.place = message.publications, message.number
-        submission.closes_order = not header.reply_to
-        if upload is None and len(message.body) > self._sizes.pieces_from and is_for_pieces(submission):
+        submission.closes_order = not message.header.reply_to
+        if upload is None and self._is_for_pieces(message, submission):
             upload = self._uploads.begin(len(message.body), lambda is_paused: None)
             upload.add(message.body)
         if upload is not None:
@@ -141,6 +134,36 @@ class SubmitExchange(ServiceExchange):
         if not self._waiting:
             self._turn.before_flush(self._submit)
         self._waiting.append(submission)
+
+    def publish_whole(self, messages: Sequence[OfferedMessage]) -> None:
+        """Submit the documents of one transaction. Raises AmqpError if one of them is refused."""
+        try:
+            submissions = [self._submission(message, self._settlement(message)) for message in messages]
+            for message, submission in zip(messages, submissions, strict=True):
+                submission.is_whole = True
+                if self._is_for_pieces(message, submission):
+                    raise no_transaction(IN_PIECES)
+            self._engine().submit(submissions)
+        except amqp.AmqpError:
+            raise
+        except SemqError as error:
+            raise closing(error, "a document of the transaction") from error
+
+    def _settlement(self, message: OfferedMessage) -> "_ReportByConfirm":
+        if message.header.reply_to:
+            return _ReportByAnswer(self._vhost, message, self._delays)
+        return _ReportByConfirm(message, self._delays, self._nacks)
+
+    def _submission(self, message: OfferedMessage, settlement: "_ReportByConfirm") -> Submission:
+        submission = self._read(message.routing_key, message.header, message.body)
+        # ``settlement`` must not refer to the submission: this cycle would keep the body in memory.
+        settlement.document = NackedDocument(submission.target, submission.attributes.app_key, submission.token)
+        submission.done = settlement.done
+        submission.failed = settlement.failed
+        return submission
+
+    def _is_for_pieces(self, message: OfferedMessage, submission: Submission) -> bool:
+        return len(message.body) > self._sizes.pieces_from and is_for_pieces(submission)
 
     def _read(self, routing_key: str, header: ContentHeader, body: bytes) -> Submission:
         headers, fields = given_headers(header)
@@ -250,6 +273,10 @@ def refusal(error: Exception, name: str) -> Outcome:
 
     On a channel without confirms, other errors close the channel, too. ``name``: of the document, for the reply text.
     """
-    reported = error if isinstance(error, SemqError) else Unavailable(fault=repr(error)[:200])
-    closing = REPLY.get(type(reported), amqp.PreconditionFailed)(reply_text(reported, name))
-    return Refused(closing) if isinstance(error, BadInput) else ServiceNacked(closing)
+    reply = closing(error if isinstance(error, SemqError) else Unavailable(fault=repr(error)[:200]), name)
+    return Refused(reply) if isinstance(error, BadInput) else ServiceNacked(reply)
+
+
+def closing(error: SemqError, name: str) -> amqp.AmqpError:
+    """Return the error that closes the channel."""
+    return REPLY.get(type(error), amqp.PreconditionFailed)(reply_text(error, name))

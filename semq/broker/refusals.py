@@ -47,6 +47,10 @@ not_empty = _refusal(amqp.PreconditionFailed, "queue '{}' in vhost '{}' not empt
 bad_argument = _refusal(amqp.PreconditionFailed, "invalid arg '{}' for {} '{}' in vhost '{}': {}")
 bad_argument_type = _refusal(amqp.PreconditionFailed, "invalid type '{}' for arg '{}' in {} '{}' in vhost '{}'")
 bad_request = _refusal(amqp.PreconditionFailed, "{}")
+IN_PIECES = "documents in pieces are stored"
+no_transaction = _refusal(
+    amqp.PreconditionFailed, "{} at once, so that they cannot be part of a transaction: use a channel without tx.select"
+)
 unknown_tag = _refusal(amqp.PreconditionFailed, "unknown delivery tag {}")
 
 no_vhost = _refusal(amqp.NotAllowed, "vhost {} not found")

@@ -4,7 +4,7 @@ Clients see them as declared exchanges and durable queues, but cannot bind, purg
 with an argument that has no effect. The methods must not block.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
@@ -138,6 +138,7 @@ class ServiceExchange(Exchange):
     is_service = True
     drains: ClassVar[bool] = False  #: messages above ``body_max`` are passed without body
     streams: ClassVar[bool] = False  #: large bodies are received by ``arriving``
+    transacts: ClassVar[bool] = False  #: messages of transactions are processed by ``publish_whole``
     __slots__ = ("body_max", "service_type")
 
     def __init__(self, name: str, service_type: str, body_max: int = 128 << 20) -> None:
@@ -158,6 +159,12 @@ class ServiceExchange(Exchange):
 
     def publish(self, message: OfferedMessage) -> None:
         """Process a message: call ``message.settle`` exactly once, now or later, or raise an AmqpError to refuse."""
+        raise NotImplementedError
+
+    def publish_whole(self, messages: Sequence[OfferedMessage]) -> None:
+        """Process messages of one transaction: post their changes to the store, or raise an AmqpError. The changes are
+        committed together with all others of the transaction; later the service calls ``settle`` of each message.
+        """
         raise NotImplementedError
 
     def match(self, routing_key: str, headers: Headers) -> list[BindingDestination]:
@@ -279,10 +286,6 @@ class ServiceQueue:
     def settled(self, consumer: ServiceConsumer | None, tokens: list[Any], disposition: Disposition) -> None:
         """Note settled deliveries, in order. ``consumer`` is None for messages of basic.get."""
         raise NotImplementedError
-
-    def when_settled(self, done: Callable[[AmqpError | None], None]) -> None:
-        """Call ``done`` when the settlements noted so far have taken effect, with an error if they have not."""
-        done(None)
 
     def get(self, getter: ServiceGetter) -> None:
         """Answer basic.get, now or later."""

@@ -36,7 +36,7 @@ _ACCEPTED, _TO_BE_STORED = PublishResult(1), PublishResult(1, True)
 
 @dataclass(slots=True)
 class PreparedPublish:
-    """A message that the caller stores in its own transaction: it writes ``ops``, and calls ``commit`` after the
+    """Messages that the caller stores in its own transaction: it writes ``ops``, and calls ``commit`` after the
     transaction. Only then consumers see the message."""
 
     ops: list[StoreOp]
@@ -44,11 +44,30 @@ class PreparedPublish:
     _admit: Callable[[list[tuple[Queue, QueueEntry]]], None]
 
     def commit(self) -> int:
-        """Put the message into the queues, except deleted ones. Return the number of prepared queues; at a second call
-        0."""
+        """Put the messages into the queues, except deleted ones. Return the number of entries; at a second call 0."""
         entries, self._entries = self._entries, []
         self._admit(entries)
         return len(entries)
+
+    def abandon(self) -> None:
+        """Discard the messages: the transaction has failed."""
+        entries, self._entries = self._entries, []
+        for _, entry in entries:
+            release(entry.message.body)
+
+    def add(self, queue: Queue, message: Message) -> None:
+        entry = queue.entry_for(message)
+        if queue.stores(message):
+            entry.is_stored = True
+            self.ops.append(queue.row_for(entry))
+        self._entries.append((queue, entry))
+
+    def is_refused_by(self, queue: Queue, message: Message) -> bool:
+        """Return whether the queue would refuse the message after those already prepared for it."""
+        if not queue.is_limited:
+            return False
+        ahead = [entry.message.size for other, entry in self._entries if other is queue]
+        return queue.would_refuse(len(ahead) + 1, sum(ahead) + message.size)
 
 
 @dataclass(slots=True)
@@ -169,16 +188,32 @@ class VirtualHost(VhostDefinitions):
         """Prepare a message for a transaction of the node, without full queues that refuse it. Raises NotFound if the
         exchange does not exist."""
         message = Message(exchange, routing_key, header, body)
-        prepared = PreparedPublish([], [], self._admit_prepared)
+        prepared = self.prepare_nothing()
         for queue in self.route_message(self.find_exchange(exchange), message):
             if queue.is_limited and queue.refuses(message):
                 continue
-            entry = queue.entry_for(message)
-            if queue.stores(message):
-                entry.is_stored = True
-                prepared.ops.append(queue.row_for(entry))
-            prepared._entries.append((queue, entry))  # noqa: SLF001 - PreparedPublish belongs to this class
+            prepared.add(queue, message)
         return prepared
+
+    def prepare_nothing(self) -> PreparedPublish:
+        """Return a publish without messages, for ``prepare``."""
+        return PreparedPublish([], [], self._admit_prepared)
+
+    def prepare(self, prepared: PreparedPublish, exchange: Exchange, message: Message) -> bool:
+        """Add a client's message to a prepared publish; return whether it reaches a queue. Raises PreconditionFailed if
+        a full queue would refuse it, and as ``check_keys`` does.
+        """
+        queues = self.route_message(exchange, message)
+        self.check_keys(exchange, message)
+        if any(prepared.is_refused_by(queue, message) for queue in queues):
+            raise refusals.bad_request("a full queue refused a message of the transaction")
+        for queue in queues:
+            prepared.add(queue, message)
+        return bool(queues)
+
+    def publish_nowhere(self, exchange: Exchange, message: Message, mandatory: bool) -> bool:
+        """Send a message without a queue as direct reply, or note its departure; return whether it was sent."""
+        return bool(self._publish(exchange, message, (), mandatory).queues)
 
     def _admit_prepared(self, entries: list[tuple[Queue, QueueEntry]]) -> None:
         for queue, entry in entries:

@@ -63,6 +63,7 @@ class Submission:
     sender: str = ""  #: user or application
     digest: bytes = b""  #: filled in by the engine
     seal: "Seal | None" = None  #: filled in by the engine
+    is_whole: bool = False  #: part of a transaction: any failure is raised, so that all of the transaction fails
     row_id: int = 0  #: id in tb_0031_submit, if submitted through SQL or scheduled
     #: if submitted through SQL or scheduled: the sequences of earlier submissions that wait; the engine adds those that
     #: cannot be accepted now

@@ -11,7 +11,8 @@ After a conflict, or if other work of the unit failed, the store decides the uni
 after the commit use values that the work kept while deciding, because later work of the unit may have changed the rows.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial, wraps
 from typing import Final, ParamSpec, Protocol
 
@@ -95,6 +96,30 @@ def _then(then: Callable[[], None]) -> Steps:
     then()
 
 
+def joined(works: Sequence[Work]) -> Work:
+    """Return work that does several pieces as one: if one of them fails, all do."""
+    whole = _joined(works)
+    whole.ahead = [ahead for piece in works for ahead in piece.ahead]
+    whole.on_failure = partial(abandon_all, works)
+    return whole
+
+
+def abandon_all(works: Sequence[Work], error: Exception) -> None:
+    """Abandon each piece with this error."""
+    for piece in works:
+        piece.abandon(error)
+
+
+@work
+def _joined(works: Sequence[Work]) -> Steps:
+    unit = yield begin_attempts(works)
+    for piece in works:
+        piece.decide(unit)
+    yield COMMITTED
+    for piece in works:
+        piece.finish()
+
+
 def begin_attempts(works: Sequence[Work]) -> Needs:
     """Begin an attempt at pieces of work; return all their needs."""
     for piece in works:
@@ -105,6 +130,37 @@ def begin_attempts(works: Sequence[Work]) -> Needs:
     for piece in works:
         together.add(piece.needs)
     return together
+
+
+class JoinedPosts:
+    """The work that is posted in a block, joined to one piece."""
+
+    def __init__(self) -> None:
+        self._works: list[Work] | None = None  # None outside of a block
+
+    def take(self, work: Work) -> bool:
+        """Take a piece of work that is posted in a block; return False outside of a block."""
+        if self._works is None:
+            return False
+        self._works.append(work)
+        return True
+
+    @contextmanager
+    def as_one(self, post: Callable[[Work], None]) -> Iterator[None]:
+        """Join the work that is posted in the block, which must not wait: all of it is committed, or nothing.
+
+        If one piece fails, or the block raises an error, all pieces are abandoned with this error.
+        """
+        assert self._works is None, "blocks are not nested"
+        works = self._works = []
+        try:
+            yield
+        except Exception as error:
+            self._works = None
+            abandon_all(works, error)
+            raise
+        self._works = None
+        post(joined(works))
 
 
 class WorkStore(Protocol):

@@ -1,7 +1,7 @@
 """Exchanges and queues that a service of the node implements, used through real connections."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -39,10 +39,16 @@ class SettlingExchange(ServiceExchange):
     ``waiting``.
     """
 
+    transacts = True
+
     def __init__(self) -> None:
         super().__init__("door", "x-door")
         self.published: list[tuple[str, str, bytes]] = []
         self.waiting: list[Settle] = []
+
+    def publish_whole(self, messages: Sequence[OfferedMessage]) -> None:
+        for message in messages:
+            self.publish(message)
 
     def publish(self, message: OfferedMessage) -> None:
         session, routing_key, _, body, _, settle, *_ = message
@@ -429,7 +435,7 @@ async def test_transactions_wait_for_services() -> None:
         services.exchange.waiting.pop()(CONFIRMED)
         await commit
         assert returned == [b"2"]
-        for key, error in (("refuse", ContentTooLarge), ("nack", AmqpError)):
+        for key, error in (("refuse", ContentTooLarge), ("nack", AmqpError), ("raise", NotFound)):
             link = await endpoints.dial()
             channel = await link.open_channel()
             await channel.call(m.TxSelect(), m.TxSelectOk)

@@ -9,7 +9,7 @@ from semq.store.postgres.errors import StoreUnavailable
 from semq.store.rows import Event as LedgerEvent
 from semq.store.rows import LedgerLine, Side
 from semq.store.unit import Needs, Unit
-from semq.store.work import COMMITTED, NO_NEEDS, Steps, Work, after_commit, begin_attempts, work
+from semq.store.work import COMMITTED, NO_NEEDS, JoinedPosts, Steps, Work, after_commit, begin_attempts, joined, work
 from tests.memory_store.store import CommitFault, MemoryStore
 
 
@@ -46,6 +46,56 @@ def test_no_action_follows_a_commit_whose_result_is_unknown(fault: CommitFault) 
     store.run(fault)
     assert seen == []
     assert [type(error) for error in errors] == [StoreUnavailable]
+
+
+@pytest.mark.parametrize("fault", [CommitFault.NONE, CommitFault.REDONE])
+def test_joined_work_is_done_in_order(fault: CommitFault) -> None:
+    store, seen = MemoryStore(), list[list[str]]()
+    works = [noting_work(seen) for _ in range(3)]
+    works[1].ahead = [("tb_0031_body", b"large")]
+    whole = joined(works)
+    assert list(whole.ahead) == [("tb_0031_body", b"large")]
+    whole.ahead = ()
+    store.post(whole)
+    store.run(fault)
+    assert seen == [["decided", "committed"]] * 3
+    assert len(store.tables.ledger) == 3
+
+
+def test_joined_work_fails_as_a_whole_and_harms_no_other_work() -> None:
+    def refuse() -> None:
+        raise BadInput("no")
+
+    store, seen, errors = MemoryStore(), list[list[str]](), list[Exception]()
+    works = [noting_work(seen), noting_work(seen, refuse), noting_work(seen)]
+    for piece in works:
+        piece.on_failure = errors.append
+    store.post(noting_work(seen))
+    store.post(joined(works))
+    store.run()
+    assert seen == [["decided", "committed"]]
+    assert [type(error) for error in errors] == [BadInput] * 3
+    assert len(store.tables.ledger) == 1
+
+
+def test_if_a_block_raises_an_error_its_work_is_abandoned_with_it() -> None:
+    posts, posted, errors = JoinedPosts(), list[Work](), list[Exception]()
+    assert not posts.take(noting_work([]))
+    work = noting_work([])
+    work.on_failure = errors.append
+
+    def fail() -> None:
+        with posts.as_one(posted.append):
+            assert posts.take(work)
+            raise BadInput("no")
+
+    with pytest.raises(BadInput):
+        fail()
+    assert ([type(error) for error in errors], posted) == ([BadInput], [])
+    with posts.as_one(posted.append):
+        assert posts.take(noting_work([]))
+    assert len(posted) == 1
+    assert not posts.take(noting_work([]))
 
 
 def test_work_whose_decision_raises_an_error_is_reported_once_and_harms_no_other_work() -> None:

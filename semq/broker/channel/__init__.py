@@ -10,6 +10,7 @@
 | consumption, consumer | qos, consume, cancel, get, recover, confirm, tx; a consumer  |
 | feeder                | large bodies being sent                                      |
 | reply_targets         | channels that wait for direct replies                        |
-| confirms, transaction | publisher confirms; tx                                       |
+| confirms              | publisher confirms                                           |
+| transaction, commit   | tx                                                           |
 | settlements           | settlements of service queues, in batches                    |
 """

@@ -323,8 +323,8 @@ class BrokerChannel:
             yield
         self.release()
 
-    def apply(self, deliveries: list[UnsettledDelivery], disposition: Disposition) -> None:
-        """Settle deliveries with their queues and services, then resume the consumers."""
+    def apply(self, deliveries: list[UnsettledDelivery], disposition: Disposition | None) -> None:
+        """Settle deliveries with their queues and services (None: they know it), then resume the consumers."""
         session = self.session
         consumers: dict[ChannelConsumer, None] = {}
         for delivery in deliveries:
@@ -334,7 +334,9 @@ class BrokerChannel:
                 consumer.unacked -= 1
                 self.consumer_unacked -= 1
                 consumers[consumer] = None
-        for source, consumer, items in _runs(deliveries):
+        for source, consumer, items in runs(deliveries):
+            if disposition is None:
+                continue
             if isinstance(source, ServiceQueue):
                 for item in items:
                     session.settlements.add(source, consumer, item, disposition)
@@ -480,7 +482,7 @@ class BrokerChannel:
         self.session.request_write()
 
 
-def _runs(deliveries: list[UnsettledDelivery]) -> Iterable[tuple[AnyQueue, ChannelConsumer | None, list[Any]]]:
+def runs(deliveries: list[UnsettledDelivery]) -> Iterable[tuple[AnyQueue, ChannelConsumer | None, list[Any]]]:
     """Yield runs of deliveries of one source and consumer."""
     start = 0
     for at in range(1, len(deliveries) + 1):

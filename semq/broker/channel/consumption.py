@@ -10,9 +10,9 @@ from semq.broker import refusals
 from semq.broker.arguments import QueueSettings
 from semq.broker.channel.channel import BrokerChannel
 from semq.broker.channel.commands import named_queue, queue_for
+from semq.broker.channel.commit import CommitInProgress
 from semq.broker.channel.confirms import Confirms
 from semq.broker.channel.consumer import Consumer, redelivery_header
-from semq.broker.channel.publication import commit
 from semq.broker.channel.transaction import Commit, Transaction
 from semq.broker.definitions import AnyQueue
 from semq.broker.generated_names import REPLY_TO, generated_name
@@ -215,7 +215,7 @@ def tx_commit(channel: BrokerChannel, request: m.TxCommit) -> None:
     channel.hold()
     pending = Commit(channel)
     pending.on_done = done
-    commit(channel, pending)
+    CommitInProgress(channel, pending).start()
 
 
 def tx_rollback(channel: BrokerChannel, request: m.TxRollback) -> None:

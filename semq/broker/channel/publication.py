@@ -9,9 +9,8 @@ from semq.amqp.events import Published
 from semq.amqp.methods import BasicReturn
 from semq.broker import refusals
 from semq.broker.channel.channel import BrokerChannel
-from semq.broker.channel.transaction import Commit, nack_error
 from semq.broker.generated_names import REPLY_TO
-from semq.broker.queues.bodies import release, weight
+from semq.broker.queues.bodies import weight
 from semq.broker.queues.deadletter import disowned
 from semq.broker.queues.message import Message, needs_name_check
 from semq.broker.routing.exchanges import Exchange
@@ -24,7 +23,7 @@ from semq.broker.services import (
     ReturnedToSender,
     ServiceExchange,
     ServiceNacked,
-    ServiceQueue,
+    Settle,
 )
 from semq.broker.users import Right
 from semq.broker.vhost import PublishResult
@@ -41,17 +40,14 @@ def publish(channel: BrokerChannel, event: Published) -> None:
     if needs_name_check(event.header):
         resolve_names(channel, event)
     if channel.transaction is not None:
-        message = None if exchange.is_service else message_of(event)
-        if message is not None:
-            session.vhost.check_keys(exchange, message)
-        channel.transaction.publish(event, message, session.limits)
+        channel.transaction.publish(event, _for_transaction(channel, exchange, event), session.limits)
         return
     number = channel.confirms.next_number() if channel.confirms is not None else 0
     if exchange.is_service:
         assert isinstance(exchange, ServiceExchange)
         session.allowance.begin_publish(weight(event.header, event.body))
         channel.unanswered += 1
-        _offer(exchange, event, Settlement(channel, event, number, place), place)
+        _offer(channel, exchange, event, Settlement(channel, event, number, place), place)
         return
     outcome = deliver(channel, exchange, event, message_of(event))
     if outcome.must_be_stored:
@@ -63,6 +59,23 @@ def publish(channel: BrokerChannel, event: Published) -> None:
         channel.confirm(number, not outcome.is_refused)
         if not outcome.queues:
             channel.write_confirms()  # at once, as in RabbitMQ, if no queue has the message
+
+
+def _for_transaction(channel: BrokerChannel, exchange: Exchange, event: Published) -> Message | None:
+    """Return the message for the queues; None for a service, which gets the event. Raises AmqpError if the message
+    cannot be part of a transaction.
+    """
+    if not isinstance(exchange, ServiceExchange):
+        message = message_of(event)
+        channel.session.vhost.check_keys(exchange, message)
+        return message
+    if not exchange.transacts:
+        raise refusals.no_transaction(f"messages to exchange '{exchange.name}' take effect")
+    arrived: object = event.body
+    if isinstance(arrived, ArrivingDocument):
+        arrived.abandon()
+        raise refusals.no_transaction(refusals.IN_PIECES)
+    return None
 
 
 def check_publish(channel: BrokerChannel, event: Published) -> Exchange:
@@ -160,79 +173,31 @@ class Settlement:
         channel.session.fail_channel(channel, error.at(60, 40))
 
 
-class CommitSettlement:
-    """The ``settle`` callback of one publish in a transaction."""
-
-    __slots__ = ("_channel", "_commit", "_event")
-
-    def __init__(self, channel: BrokerChannel, event: Published, commit: Commit) -> None:
-        self._channel = channel
-        self._event = event
-        self._commit = commit
-
-    def __call__(self, outcome: Outcome) -> None:
-        failure: AmqpError | None = None
-        match outcome:
-            case ServiceNacked():
-                failure = nack_error()
-            case Refused(error=error):
-                failure = error
-            case ReturnedToSender(reply_code=code, reply_text=text):
-                if self._channel.is_open and self._event.mandatory:
-                    send_return(self._channel, self._event, code, text)
-            case Confirmed():
-                pass
-        self._commit.note_answer(failure)
-
-
-def commit(channel: BrokerChannel, pending: Commit) -> None:
-    """Apply the transaction; ``pending`` gets the answers of the store and of the services."""
-    transaction, session = channel.transaction, channel.session
-    assert transaction is not None
-    for event, message in transaction.take_published():
-        exchange = session.vhost.exchanges.get(event.exchange)
-        if isinstance(exchange, ServiceExchange):
-            pending.expect()
-            _offer(exchange, event, CommitSettlement(channel, event, pending))
-            continue
-        # If the exchange was deleted meanwhile, its messages have no queue.
-        if exchange is not None and message is not None and deliver(channel, exchange, event, message).is_refused:
-            pending.note_refused()
-        release(event.body)
-    services: dict[ServiceQueue, None] = {}
-    for settlement in transaction.take_settlements():
-        deliveries = [delivery for _, delivery in settlement.deliveries]
-        services |= {delivery.source: None for delivery in deliveries if isinstance(delivery.source, ServiceQueue)}
-        channel.apply(deliveries, settlement.disposition)
-    session.settlements.flush()
-    for service in services:
-        pending.expect()
-        service.when_settled(pending.note_answer)
-    session.vhost.route_dead_letters()
-    session.journal.when_saved(pending.note_saved)
-
-
-def _offer(exchange: ServiceExchange, event: Published, settle: Settlement | CommitSettlement, place: int = 0) -> None:
-    channel = settle._channel  # noqa: SLF001 - both classes are in this module
+def offered(
+    channel: BrokerChannel, exchange: ServiceExchange, event: Published, settle: Settle, place: int = 0
+) -> OfferedMessage:
+    """Return a message as its service gets it."""
     # Only a service that ``drains`` gets a message larger than ``body_max`` (``check_publish``): without its body.
     body = event.body if event.header.body_size <= exchange.body_max else b""
     arrived: object = event.body  # declared as bytes; ``arrival`` puts an ArrivingDocument here
     document = arrived if isinstance(arrived, ArrivingDocument) else None
     body = b"" if document is not None else body
+    publications = channel.publications if place else None
+    return OfferedMessage(
+        channel.session.info,
+        event.routing_key,
+        event.header,
+        body,
+        event.mandatory,
+        settle,
+        document,
+        publications,
+        place,
+    )
+
+
+def _offer(channel: BrokerChannel, exchange: ServiceExchange, event: Published, settle: Settle, place: int) -> None:
     try:
-        publications = channel.publications if place else None
-        exchange.publish(
-            OfferedMessage(
-                channel.session.info,
-                event.routing_key,
-                event.header,
-                body,
-                event.mandatory,
-                settle,
-                document,
-                publications,
-                place,
-            )
-        )
+        exchange.publish(offered(channel, exchange, event, settle, place))
     except AmqpError as error:
         settle(Refused(error))

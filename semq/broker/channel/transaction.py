@@ -1,9 +1,8 @@
 """tx.select, commit, rollback: publishes and settlements of one channel that take effect together.
 
-Publishes are checked immediately and routed at the commit, where only a service or a full queue can refuse them. If a
-publish is refused, the others are still committed, and the channel is closed. commit-ok is sent when the store has
-saved all changes and every service has settled its messages. Rule: AMQP 0-9-1, class tx; as in RabbitMQ, a rollback
-does not redeliver.
+Publishes are checked immediately and routed at the commit (``commit``), where only a service, a full queue or a deleted
+exchange can refuse them: then nothing takes effect, and the channel is closed. commit-ok is sent when the store has
+saved all changes. Rule: AMQP 0-9-1, class tx; as in RabbitMQ, a rollback does not redeliver.
 """
 
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from semq.broker.memory_gauge import MemoryGauge
 from semq.broker.queues.bodies import release, retain, weight
 from semq.broker.queues.message import Message
 from semq.broker.queues.queue import Disposition
+from semq.errors import SemqError
 
 TaggedDeliveries = list[tuple[int, UnsettledDelivery]]
 
@@ -98,9 +98,10 @@ class Commit:
     def expect(self) -> None:
         self._waiting += 1
 
-    def note_refused(self) -> None:
-        """Note that a full queue has refused a message."""
-        self._failure = self._failure or refusals.bad_request("a full queue refused a message of the transaction")
+    def fail(self, error: SemqError) -> None:
+        """Note that nothing was committed, and expect no more answers."""
+        self._waiting = 1
+        self.note_answer(error if isinstance(error, AmqpError) else InternalError(str(error)))
 
     def note_saved(self, error: BaseException | None) -> None:
         self.note_answer(None if error is None else refusals.not_stored())
@@ -109,7 +110,7 @@ class Commit:
         """Note one answer; the first failure is reported."""
         self._failure = self._failure or failure
         self._waiting -= 1
-        if self._waiting or not self._channel.is_open:
+        if self._waiting or not self._channel.is_open:  # negative after ``fail``
             return
         if self._failure is not None:
             self._channel.session.fail_channel(self._channel, self._failure)

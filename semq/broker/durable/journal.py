@@ -92,6 +92,23 @@ class Journal:
             self._on_pending()
         self._waiters.append(waiter)
 
+    def save_whole(self, post: Callable[[], list[StoreOp]], done: Waiter) -> None:
+        """Save completely or not at all, after all operations added so far: the operations that ``post`` returns, and
+        the work that it posts to the store. Then call ``done``. Failed operations are not repeated. If ``post`` raises,
+        nothing is saved.
+        """
+        self.flush()
+        with self._store.as_one():
+            ops = post()
+            size = sum(map(_size, ops))
+            self.pending_bytes += size
+
+            def answered(error: BaseException | None) -> None:
+                self.pending_bytes -= size
+                done(error)
+
+            self._store.save(ops, answered)
+
     def flush(self) -> None:
         """Pass this turn's operations to the store as one list, after failed ones."""
         if self._unwritten:

@@ -5,6 +5,7 @@ Like every store it answers in a later turn of the event loop.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from semq.store.broker.operations import AddBodyChunk, Done, DropBody, ReadDone, RowsDone, StoredState, StoreOp
@@ -18,7 +19,7 @@ def in_the_next_turn(callback: Callable[[], None]) -> None:
 
 
 class BodiesInMemory:
-    """Chunks of large bodies, in memory. ``later`` calls a function in a later turn."""
+    """Chunks of large bodies, in memory; each list of operations is one. ``later`` calls a function in a later turn."""
 
     def __init__(self, later: CallLater = in_the_next_turn) -> None:
         self._later = later
@@ -29,6 +30,9 @@ class BodiesInMemory:
 
     def drop_body(self, op: DropBody) -> None:
         self.bodies.pop(op.body_id, None)
+
+    def as_one(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def read_body(self, body_id: int, index: int, done: ReadDone) -> None:
         data = self.bodies.get(body_id, {}).get(index)

@@ -115,7 +115,7 @@ class Queue:
         ``way``: how a refused message leaves.
         """
         settings = self.settings
-        if settings.overflow is Overflow.DROP_HEAD or not self._is_over(1, message.size):
+        if not self.would_refuse(1, message.size):
             return False
         goes_on = settings.overflow is Overflow.REJECT_PUBLISH_DLX and settings.dead_letter_exchange is not None
         if goes_on:
@@ -123,6 +123,10 @@ class Queue:
         if not goes_on or way is Departure.REFUSED:
             self.env.departures.note(way, self.place)
         return True
+
+    def would_refuse(self, count: int, size: int) -> bool:
+        """Return whether the queue refuses the last of ``count`` messages with ``size`` bytes together."""
+        return self.settings.overflow is not Overflow.DROP_HEAD and self._is_over(count, size)
 
     def publish(self, message: Message) -> bool:
         """Accept a message; return whether it must be stored before it is confirmed."""

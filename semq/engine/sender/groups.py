@@ -13,6 +13,8 @@ from semq.engine.partners import Partners
 from semq.engine.ports import Accepted, Submission
 from semq.engine.sender.positions import in_sequence
 from semq.errors import SemqError, Unavailable
+from semq.store.rows import OrderKey, OutStreamKey
+from semq.store.unit import Needs
 from semq.umx_t.address import Address, NodeType, parse_address
 from semq.umx_t.errors import BadAddress, BadCombination
 from semq.umx_t.status import SaveFwd
@@ -123,6 +125,19 @@ def messages(submissions: Sequence[Submission]) -> Iterator[Submission]:
     """Yield the submissions that become messages: instead of a submission to a group, its members."""
     for submission in submissions:
         yield from submission.members or (submission,)
+
+
+def needs_of(inc: int, submissions: Sequence[Submission]) -> Needs:
+    """Return what the acceptance of submissions needs in its transaction. ``inc``: the incarnation of this process."""
+    needs = Needs()
+    needs.tokens.update(each.token for each in submissions if each.token)
+    for submission in messages(submissions):
+        dest, attributes = str(submission.target.node), submission.attributes
+        if attributes.save_fwd is SaveFwd.MUST:
+            needs.out_streams.add(OutStreamKey(dest, inc))
+        if attributes.order_key:
+            needs.last_pos.add(OrderKey(dest, attributes.order_key))
+    return needs
 
 
 def _check_all(

@@ -68,6 +68,8 @@ def schedule(
             fault = errors.Withdrawn()
         elif known is not None and known.digest != submission.digest:
             fault = errors.TokenReused(token=submission.token, lk0=str(known.lk0))
+        if fault is not None and submission.is_whole:
+            raise fault
         if fault is not None:
             submission.note_refused(fault)
             refused.append((submission, fault))

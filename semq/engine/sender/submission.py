@@ -20,7 +20,7 @@ from semq.engine.partners import Partners
 from semq.engine.ports import Accepted, Seal, Secrecy, Submission
 from semq.engine.sender.accepted_lines import detail_of_submission
 from semq.engine.sender.destination import Destination
-from semq.engine.sender.groups import GroupExpansion, is_group, messages
+from semq.engine.sender.groups import GroupExpansion, is_group, needs_of
 from semq.engine.sender.outbound import OutboundRows
 from semq.engine.sender.positions import in_sequence, take_position
 from semq.engine.sender.scheduling import check_times, schedule
@@ -30,8 +30,8 @@ from semq.engine.tracks import level
 from semq.engine.uplink import NodeSessions
 from semq.errors import BadInput, SemqError, Unavailable
 from semq.moments import moment_text
-from semq.store.rows import Event, GroupPlace, LedgerLine, OrderKey, Outbound, OutStreamKey, Side, Stored
-from semq.store.unit import Needs, Unit
+from semq.store.rows import Event, GroupPlace, LedgerLine, Outbound, OutStreamKey, Side, Stored
+from semq.store.unit import Unit
 from semq.store.work import COMMITTED, SENT_BODIES, Steps, work
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Body, Data, Envelope
@@ -69,7 +69,10 @@ class Acceptance:
         self.stopping, self._on_scheduled = old.stopping, old._on_scheduled
 
     def submit(self, submissions: Sequence[Submission]) -> None:
-        """Check documents and commit those that pass; call ``done`` or ``failed`` of each."""
+        """Check documents and commit those that pass; call ``done`` or ``failed`` of each.
+
+        If they are parts of a transaction (``is_whole``), raise the error of the first that does not pass.
+        """
         at_once: list[Submission] = []
         faults: dict[int, SemqError] = {}
         later: list[Submission] = []
@@ -87,7 +90,10 @@ class Acceptance:
                 self.core.count("refused")
                 _hold(submission, error)
                 submission.note_refused(error)
-                submission.failed(error)
+                for failed in submissions if submission.is_whole else (submission,):
+                    failed.failed(error)
+                if submission.is_whole:
+                    raise
                 continue
             if fault is not None:
                 _hold(submission, fault)
@@ -167,7 +173,7 @@ class Acceptance:
     @work
     def _accept(self, submissions: Sequence[Submission], faults: Mapping[int, SemqError], began: float) -> Steps:
         """Accept or refuse documents in one unit. ``faults``: by index in ``submissions``."""
-        unit = yield _needs(self.core.inc, submissions)
+        unit = yield needs_of(self.core.inc, submissions)
         accepted = _UnitAcceptance(self.core, self.rows, unit, began, self._uplink)
         for index, submission in enumerate(submissions):
             accepted.decide(submission, faults.get(index))
@@ -176,7 +182,7 @@ class Acceptance:
         accepted.apply()
 
     def _failed(self, submissions: list[Submission], faults: Mapping[int, SemqError], error: Exception) -> None:
-        if len(submissions) > 1 and not isinstance(error, Unavailable):
+        if len(submissions) > 1 and not (isinstance(error, Unavailable) or submissions[0].is_whole):
             # The store does not report which document failed.
             self._post_in_turn([(submission, faults.get(index)) for index, submission in enumerate(submissions)])
             return
@@ -294,18 +300,6 @@ def _hold(submission: Submission, error: Exception) -> None:
         submission.held.hold(submission.row_id, submission.attributes, submission.target)
 
 
-def _needs(inc: int, submissions: Sequence[Submission]) -> Needs:
-    needs = Needs()
-    needs.tokens.update(each.token for each in submissions if each.token)
-    for submission in messages(submissions):
-        dest, attributes = str(submission.target.node), submission.attributes
-        if attributes.save_fwd is SaveFwd.MUST:
-            needs.out_streams.add(OutStreamKey(dest, inc))
-        if attributes.order_key:
-            needs.last_pos.add(OrderKey(dest, attributes.order_key))
-    return needs
-
-
 class _UnitAcceptance:
     def __init__(self, core: Core, rows: OutboundRows, unit: Unit, began: float, uplink: NodeSessions) -> None:
         """``began``: when the documents were submitted (monotonic seconds)."""
@@ -341,6 +335,8 @@ class _UnitAcceptance:
 
     def _refuse(self, submission: Submission, error: SemqError) -> None:
         submission.note_refused(error)
+        if submission.is_whole:
+            raise error
         self._refused.append((submission, error))
 
     def _note(self, submission: Submission, accepted: Accepted) -> None:

@@ -5,6 +5,7 @@ Module ``store`` implements ``MessageStore`` on Postgres, ``semq.broker.durable.
 
 from array import array
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -208,6 +209,11 @@ class MessageStore(Protocol):
 
         ``done(error)``: nothing was applied; after StoreUnavailable this is not certain. Lists are applied in the order
         of the calls. ``save`` must not block, and must not call ``done`` before it returns.
+        """
+
+    def as_one(self) -> AbstractContextManager[None]:
+        """Return a context in which lists, and other work posted to the same store, become one: all of it is applied,
+        or nothing. If its block raises an error, nothing is.
         """
 
     def read_messages(self, queue_id: int, positions: Sequence[int], done: "RowsDone") -> None:

@@ -6,6 +6,7 @@ Row operations are posted to the node's store like any other work, so they share
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import psycopg
@@ -72,6 +73,9 @@ class WriterPort(Protocol):
     def post(self, work: Work) -> None:
         """Queue a piece of work."""
 
+    def as_one(self) -> AbstractContextManager[None]:
+        """As ``PostgresStore.as_one``."""
+
     async def execute(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call ``query`` with a connection of its own, in a thread."""
 
@@ -114,6 +118,9 @@ class PostgresMessageStore:
         saving = _save(ops, done)
         saving.on_failure = done
         self._store.post(saving)
+
+    def as_one(self) -> AbstractContextManager[None]:
+        return self._store.as_one()
 
     def read_messages(self, queue_id: int, positions: Sequence[int], done: RowsDone) -> None:
         self._later(self._read_messages(queue_id, list(positions), done))

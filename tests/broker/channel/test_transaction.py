@@ -83,18 +83,20 @@ def test_an_unroutable_mandatory_message_is_returned_before_the_answer_to_the_co
     assert returned == [b"1"]
 
 
-def test_a_commit_fails_if_a_full_queue_refuses_a_message_but_the_others_are_in_their_queues(
-    channel: BlockingChannel,
-) -> None:
+def test_if_a_full_queue_refuses_a_message_nothing_of_the_transaction_takes_effect(channel: BlockingChannel) -> None:
+    source = str(channel.queue_declare("").method.queue)
+    channel.basic_publish("", source, b"taken")
     full = str(channel.queue_declare("", arguments={"x-max-length": 1, "x-overflow": "reject-publish"}).method.queue)
     other = str(channel.queue_declare("").method.queue)
     tx = channel.connection.channel()
     tx.tx_select()
-    for queue in (full, full, other):
+    tx.basic_ack(tx.basic_get(source)[0].delivery_tag)
+    for queue in (other, full, full):
         tx.basic_publish("", queue, b"x")
     with pytest.raises(ChannelClosedByBroker, match=r"406.*refused a message"):
         tx.tx_commit()
-    assert (count(channel, full), count(channel, other)) == (1, 1)
+    assert (count(channel, full), count(channel, other)) == (0, 0)
+    assert channel.basic_get(source)[2] == b"taken"
 
 
 def test_a_repeated_settlement_in_a_transaction_is_refused(channel: BlockingChannel, queue: str) -> None:
@@ -125,11 +127,14 @@ def test_a_commit_is_one_list_for_the_store_and_waits_for_it() -> None:
         channel.basic_ack(channel.basic_get("a")[0].delivery_tag)
         channel.tx_commit()
         assert len(store.messages) == 9
-        store.failure = OSError("disk full")
         channel.basic_publish("", "a", b"x", BasicProperties(delivery_mode=2))
+        channel.basic_ack(channel.basic_get("b")[0].delivery_tag)
+        store.failure = OSError("disk full")
         with pytest.raises(Exception, match="541"):
             channel.tx_commit()
         store.failure = None
+        channel = broker.connect().channel()
+        assert (count(channel, "a"), count(channel, "b"), len(store.messages)) == (4, 5, 9)
 
 
 def test_the_size_of_a_transaction_is_limited() -> None:

@@ -130,17 +130,21 @@ async def test_bodies_in_a_transaction_are_kept_until_its_end() -> None:
         assert message.body == BIG
 
 
-async def test_a_publish_to_an_exchange_deleted_before_the_commit_is_dropped() -> None:
+async def test_a_commit_with_a_publish_to_a_deleted_exchange_fails_and_nothing_takes_effect() -> None:
     store = MemoryBrokerStore()
     async with pair(store, LIMITS) as endpoints:
         channel = await (await endpoints.dial()).open_channel()
         await channel.call(m.TxSelect(), m.TxSelectOk)
         await channel.declare_exchange("gone", "fanout")
-        channel.publish("gone", "q", header(BIG), BIG)
+        await channel.declare_queue("q")
+        for exchange in ("", "gone"):
+            channel.publish(exchange, "q", header(BIG), BIG)
         await channel.call(m.ExchangeDelete("gone"), m.ExchangeDeleteOk)
-        assert len(store.bodies) == 1
-        await channel.call(m.TxCommit(), m.TxCommitOk)
+        assert len(store.bodies) == 2
+        with pytest.raises(NotFound, match="no exchange 'gone'"):
+            await channel.call(m.TxCommit(), m.TxCommitOk)
         await until(lambda: not store.bodies)
+        assert endpoints.server.counts()["messages_ready"] == 0
 
 
 async def test_large_bodies_survive_a_restart_with_their_messages() -> None:
@@ -228,6 +232,8 @@ async def test_a_large_message_is_refused_before_its_body() -> None:
 
 class AcceptingExchange(ServiceExchange):
     """An exchange that accepts all messages of at most two chunks."""
+
+    transacts = True
 
     def __init__(self) -> None:
         super().__init__("door", "x-door", body_max=2 * CHUNK)

@@ -391,6 +391,9 @@ class FailingQueries:
     def post(self, work: Any) -> None:
         raise NotImplementedError
 
+    def as_one(self) -> Any:
+        raise NotImplementedError
+
     current_lease = Lease("one", 1)
 
     async def execute(self, *args: Any, **kwargs: Any) -> Any:
