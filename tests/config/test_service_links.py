@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from semq.config import ConfigInvalid, load
 from semq.config.service_links import service_links
+from semq.service.process import log_service_links
 
 NODE = '[node]\nkind = "local"\nid = "10008"\n[hub]\nurl = "amqps://hub.example"\npassword = "x"\n'
 
@@ -53,3 +55,12 @@ def test_an_unknown_variable_is_refused_also_beside_those_of_a_service(
     file.write_text(NODE)
     with pytest.raises(ConfigInvalid, match="unknown variable"):
         load(file, variables)
+
+
+def test_a_node_logs_the_ignored_variables_and_nothing_without_them() -> None:
+    variables = variables_of("semq-hub", "10.96.0.7", ("amqps", 5671))
+    with capture_logs() as logs:
+        log_service_links(variables | variables_of("postgres", "10.96.0.8", ("sql", 5432)))
+        log_service_links({"SEMQ_AMQP__PORT": "5671"})
+    [line] = logs
+    assert (line["event"], line["variables"]) == ("service_links_ignored", sorted(variables))
