@@ -5,7 +5,6 @@
 
 # module | test, below tests/
 TABLE = """
-semq.config.headers                    config/test_settings.py
 semq.transport.http_client             service/credentials/test_files.py
 semq.transport.tls_files               service/credentials/test_files.py
 semq.engine.direct                     flows/test_direct.py

@@ -32,7 +32,7 @@ returns the state of a submission. ``Handlers`` registers functions for received
 | `content_type`, `file_body` | the content type of a file; bodies that are read in blocks while they are sent |
 | `sql`                       | ``send``, ``receive``, ``done``, ``park`` and ``status``                       |
 | `handlers`, `worker`        | ``Handlers``; the worker, which runs them                                      |
-| `document_tasks`            | documents handled concurrently by ``semq.folders`` and ``semq.webhooks``       |
+| `document_tasks`            | documents and events handled concurrently (``semq.folders``, ``semq.webhooks``) |
 """
 
 from importlib import import_module

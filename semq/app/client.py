@@ -185,13 +185,14 @@ class Client:
         prefetch: int = PREFETCH_EVENTS,
         idle_s: float | None = None,
         behind: int = 0,
+        settles: bool = False,
     ) -> Subscription[DocumentEvent]:
         """Return events about documents that this institution has sent. ``keys`` is a pattern (* and #) for
         ``<event>.<target id>.<type>``.
 
         Without ``queue``, events are missed while the client is not connected. A named queue is durable; the node
         deletes it after ``expires_s`` seconds without a consumer (None: never). Each step of the iteration acknowledges
-        all earlier events except the last ``behind``.
+        all earlier events except the last ``behind``; with ``settles``, the caller acknowledges each (``ack``).
         """
         arguments = {} if expires_s is None else {"x-expires": expires_s * 1000}
 
@@ -214,7 +215,8 @@ class Client:
                 prefetch=prefetch,
                 idle_s=idle_s,
                 patience_s=self._patience_s,
-                acknowledges=True,
+                acknowledges=not settles,
+                leaves_out=True,
                 behind=behind,
             )
         )

@@ -1,4 +1,4 @@
-"""Documents of an inbox that are handled concurrently, one task for each.
+"""Documents of an inbox, and events, that are handled concurrently, one task for each.
 
 After a lost connection the node delivers an unsettled document again while its task still runs. The task continues, and
 settles the last delivery, because an earlier one cannot be settled any more.
@@ -7,10 +7,11 @@ settles the last delivery, because an earlier one cannot be settled any more.
 import asyncio
 import logging
 from collections.abc import AsyncIterable, Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from semq.app.client import Client
-from semq.app.values import Document
+from semq.app.values import Document, DocumentEvent
 from semq.errors import SemqError
 
 log = logging.getLogger(__name__)
@@ -51,6 +52,44 @@ class DocumentTasks:
             log.exception("document %s was not handled; it stays unacknowledged", lk0)
         finally:
             del self._last[lk0]
+
+
+class EventTasks:
+    """The tasks of a queue of events. Events about one document are handled one after the other."""
+
+    def __init__(self, handle: Callable[[DocumentEvent], Coroutine[Any, Any, None]]) -> None:
+        """``handle`` is called with each event, which is acknowledged afterwards."""
+        self._handle = handle
+        self._last: dict[str, asyncio.Task[None]] = {}  #: by document, the task of its last event
+
+    async def run(self, events: AsyncIterable[DocumentEvent]) -> None:
+        """Handle events until the iteration ends, raises, or is cancelled; then cancel all tasks."""
+        running: set[asyncio.Task[None]] = set()
+        try:
+            async for event in events:
+                document = event.token or event.lk0
+                task = asyncio.create_task(self._run(event, self._last.get(document)))
+                self._last[document] = task
+                running.add(task)
+                task.add_done_callback(partial(self._ended, running, document))
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    def _ended(self, running: set[asyncio.Task[None]], document: str, task: asyncio.Task[None]) -> None:
+        running.discard(task)
+        if self._last.get(document) is task:
+            del self._last[document]
+
+    async def _run(self, event: DocumentEvent, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await asyncio.wait((before,))
+        try:
+            await self._handle(event)
+            event.ack()
+        except Exception:
+            log.exception("event %s was not handled; it stays unacknowledged", event.id)
 
 
 async def park(client: Client, document: Document, why: str) -> None:

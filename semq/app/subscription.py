@@ -34,9 +34,9 @@ class Subscription(Generic[T]):
     """An asynchronous iterator and context manager, created by ``Client``; one task at a time may iterate.
 
     ``prepare`` declares the queue on a new channel and returns its name; ``read`` converts a delivery to a value.
-    ``acknowledges``: each step of the iteration acknowledges earlier deliveries, and leaves out those that ``read``
-    cannot convert; otherwise the caller settles them. The other arguments are those of ``Client``, ``Client.receive``
-    and ``Client.events``.
+    ``acknowledges``: each step of the iteration acknowledges earlier deliveries; otherwise the caller settles them.
+    ``leaves_out``: deliveries that ``read`` cannot convert are acknowledged and left out. The other arguments are those
+    of ``Client``, ``Client.receive`` and ``Client.events``.
     """
 
     def __init__(
@@ -49,6 +49,7 @@ class Subscription(Generic[T]):
         idle_s: float | None,
         patience_s: float,
         acknowledges: bool = False,
+        leaves_out: bool = False,
         behind: int = 0,
         consumer_tag: str = "",
     ) -> None:
@@ -59,6 +60,7 @@ class Subscription(Generic[T]):
         self._idle_s = idle_s
         self._patience_s = patience_s
         self._acknowledges = acknowledges
+        self._leaves_out = leaves_out
         self._consumer_tag = consumer_tag
         self._arrived: asyncio.Queue[Delivered | None] = asyncio.Queue()
         self._channel: ClientChannel | None = None
@@ -111,7 +113,7 @@ class Subscription(Generic[T]):
             try:
                 value = self._read(self._channel, delivered)
             except Exception as error:
-                if not self._acknowledges or isinstance(error, MemoryError):
+                if not self._leaves_out or isinstance(error, MemoryError):
                     raise
                 log.exception("an event that cannot be read was left out: %s", shown(repr(delivered.body), SHOWN_MAX))
                 if self._channel.is_open:

@@ -80,6 +80,13 @@ class DocumentEvent:
     token: str = ""  #: of the submission; identifies a refused document, which has no ``lk0``
     group: GroupMember | None = None
     id: str = ""  #: the same whenever the node delivers this event again
+    _channel: ClientChannel | None = field(default=None, repr=False, compare=False)
+    _tag: int = field(default=0, repr=False, compare=False)
+
+    def ack(self) -> None:
+        """Acknowledge an event of ``Client.events(settles=True)``; if its channel is closed, the event comes again."""
+        if self._channel is not None and self._channel.is_open:
+            self._channel.ack(self._tag)
 
     @property
     def is_final(self) -> bool:
@@ -231,6 +238,8 @@ def read_event(channel: ClientChannel, delivered: Delivered) -> DocumentEvent:
         reason=reason_text(content.get("reason")),
         group=_group_member(content.get("group")),
         id=delivered.header.message_id or "",
+        _channel=channel,
+        _tag=delivered.delivery_tag,
     )
 
 

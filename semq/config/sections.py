@@ -431,7 +431,7 @@ class WebhookSection(Section):
     events: list[Literal["sent", "forwarded", "stored", "delivered", "failed", "refused"]] = []
     """post these events about sent documents"""
     concurrency: Annotated[int, Field(ge=1, le=256)] = 8
-    """documents that are posted in parallel"""
+    """documents, and events, that are posted in parallel"""
     timeout_s: Seconds = 15.0
     """longest wait for an answer"""
     attempts: Annotated[int, Field(ge=1, le=1000)] = 12

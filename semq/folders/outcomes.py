@@ -1,8 +1,8 @@
 """Outcomes of sent documents: written into the notes beside their files (NAME.semq.json).
 
 The file of a document that was not delivered is moved to ``failed``, and back if a later event corrects the outcome.
-Events come from a durable queue of the node. They wait there while an outcome cannot be written, or while its file
-cannot be searched for.
+Events come from a durable queue of the node. An event waits there while its outcome cannot be written, or its file
+cannot be searched for; the others go on.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from typing import Any
 import structlog
 
 from semq.app import Client, DocumentEvent
+from semq.app.document_tasks import EventTasks
 from semq.folders.layout import Layout, is_present, marked, note_of, read_note
 from semq.folders.token import day_of_token, mark_of
 from semq.moments import utc_text
@@ -30,6 +31,7 @@ log = structlog.get_logger("semq.folders")
 
 OUTCOMES = "outcomes"  # the section of the companion
 QUEUE = "semq.folders"
+PREFETCH = 1024  # outcomes that may wait, before others wait for them, too
 DELIVERED = Outcome.DELIVERED.name
 SEARCH_PAUSE_S_MIN, SEARCH_PAUSE_S_MAX = 0.2, 5.0  # between two searches for a file that is being moved
 SEARCHES_USUAL = 3  # after more searches, the wait is shown in the health
@@ -46,34 +48,45 @@ class OutcomeWriter:
         self._layouts = layouts
         self._client = client
         self._states = states
+        self._waiting: set[str] = set()  #: ids of events whose outcomes cannot be written yet
 
     async def run(self, on_success: Callable[[], None]) -> None:
         """Write outcomes until cancelled; ``on_success`` is called when the queue is open.
 
         Raises NodeUnreachable, LoginRefused, RefusedByNode.
         """
-        async with self._client.events("#", queue=QUEUE, expires_s=QUEUE_EXPIRES_S) as events:
+        async with self._client.events(
+            "#", queue=QUEUE, expires_s=QUEUE_EXPIRES_S, prefetch=PREFETCH, settles=True
+        ) as events:
             on_success()
-            async for event in events:
-                if event.is_final:
-                    await self._process(event)
+            await EventTasks(self._process).run(events)
 
     async def _process(self, event: DocumentEvent) -> None:
-        """Write an outcome. Repeat until this succeeds, because the next event acknowledges this one."""
+        """Write an outcome. Repeat until this succeeds."""
+        if not event.is_final:
+            return
         pauses = retry.growing(PAUSE_S_MIN, PAUSE_S_MAX)
-        while True:
-            try:
-                found = await self._find(event)
-                if found is not None:
-                    await asyncio.to_thread(_note_outcome, *found, event)
-                break
-            except OSError as error:
-                pause_s = next(pauses)
-                facts = {"outcome": event.fate.outcome, "error": error.strerror, "again_in_s": pause_s}
-                log.error("outcome_not_noted", document=event.lk0, file=error.filename, **facts)
-                self._states.failed(OUTCOMES, error)
-                await asyncio.sleep(pause_s)
-        self._states.succeeded(OUTCOMES)
+        try:
+            while True:
+                try:
+                    found = await self._find(event)
+                    if found is not None:
+                        await asyncio.to_thread(_note_outcome, *found, event)
+                    return
+                except OSError as error:
+                    pause_s = next(pauses)
+                    facts = {"outcome": event.fate.outcome, "error": error.strerror, "again_in_s": pause_s}
+                    log.error("outcome_not_noted", document=event.lk0, file=error.filename, **facts)
+                    self._fail(event, error)
+                    await asyncio.sleep(pause_s)
+        finally:
+            self._waiting.discard(event.id)
+            if not self._waiting:
+                self._states.succeeded(OUTCOMES)
+
+    def _fail(self, event: DocumentEvent, error: Exception) -> None:
+        self._waiting.add(event.id)
+        self._states.failed(OUTCOMES, error)
 
     async def _find(self, event: DocumentEvent) -> tuple[Layout, Path] | None:
         """Wait until the file of a document has left ``out``; return its root and path, or None if there is no file.
@@ -106,7 +119,7 @@ class OutcomeWriter:
                 return path
             if searches > SEARCHES_USUAL:
                 text = f"an outcome waits until the file {event.app_key.key} leaves {layout.out}"
-                self._states.failed(OUTCOMES, TimeoutError(text))
+                self._fail(event, TimeoutError(text))
             await asyncio.sleep(next(pauses))
 
 

@@ -13,8 +13,8 @@ from contextlib import suppress
 
 import structlog
 
-from semq.app import AlreadyGone, Client
-from semq.app.document_tasks import DocumentTasks, park
+from semq.app import AlreadyGone, Client, DocumentEvent
+from semq.app.document_tasks import DocumentTasks, EventTasks, park
 from semq.clock import Clock
 from semq.config.sections import WebhookSection
 from semq.errors import SemqError
@@ -23,7 +23,7 @@ from semq.service.companion.sections import QUEUE_EXPIRES_S
 from semq.umx_t import retry
 from semq.webhooks.destination import Webhook
 from semq.webhooks.errors import NoAnswerFromWebhook, RefusedByWebhook
-from semq.webhooks.messages import WebhookRequest, of_document, of_event
+from semq.webhooks.messages import of_document, of_event
 
 log = structlog.get_logger("semq.webhooks")
 
@@ -52,31 +52,37 @@ class Deliveries:
             await self._tasks.run(documents)
 
     async def post_events(self, on_success: Callable[[], None]) -> None:
-        """Post events one after the other until cancelled; ``on_success`` is called when the queue is open.
+        """Post events until cancelled, those about one document one after the other.
+
+        ``on_success`` is called when the queue is open.
 
         Raises NodeUnreachable, LoginRefused, RefusedByNode.
         """
         queue = f"semq.webhooks.{self._settings.name}"
-        async with self._client.events("#", queue=queue, expires_s=QUEUE_EXPIRES_S) as events:
+        async with self._client.events(
+            "#", queue=queue, expires_s=QUEUE_EXPIRES_S, prefetch=self._settings.concurrency, settles=True
+        ) as events:
             on_success()
-            async for event in events:
-                if event.kind in self._settings.events:
-                    await self._post_event(of_event(event))
+            await EventTasks(self._post_event).run(events)
 
-    async def _post_event(self, request: WebhookRequest) -> None:
+    async def _post_event(self, event: DocumentEvent) -> None:
         """Post an event until the address accepts it.
 
         The event is dropped if the address refuses it, or after ``attempts`` or more failures if the last one is an
-        error of the application.
+        error of the application, or if the address has answered as many other requests meanwhile.
         """
-        attempt = 0
+        if event.kind not in self._settings.events:
+            return
+        request, attempt, successes_before = of_event(event), 0, self._destination.successes
         while True:
             attempt += 1
             try:
                 await self._destination.post(request)
                 return
             except SemqError as error:
-                if isinstance(error, RefusedByWebhook) or self._must_give_up(attempt, 0, error):
+                if isinstance(error, RefusedByWebhook) or self._must_give_up(
+                    attempt, self._destination.successes - successes_before, error
+                ):
                     self._states.count(self._settings.name, "dropped")
                     log.error("event_dropped", webhook=self._settings.name, id=request.id, error=str(error))
                     return

@@ -63,7 +63,7 @@ class Webhook:
             lambda context: httpx.AsyncClient(
                 verify=context,
                 timeout=settings.timeout_s,
-                limits=httpx.Limits(max_connections=settings.concurrency + 1),  # documents, and one event
+                limits=httpx.Limits(max_connections=2 * settings.concurrency),  # documents and events
                 cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
                 trust_env=False,
                 proxy=proxy,

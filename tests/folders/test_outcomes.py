@@ -165,18 +165,31 @@ def test_a_file_is_found_by_its_token_without_a_list_of_its_folder(
     assert _find(layout, replace(event("", "", "", "a.xml"), token="T0")) is None
 
 
-class EventQueue:
-    """A queue with one event."""
+class EventChannel:
+    """The channel of an event."""
 
-    def __init__(self, event: DocumentEvent) -> None:
-        self.acknowledged = asyncio.Event()
-        self._event = event
+    is_open = True
+
+    def __init__(self, acknowledged: asyncio.Event) -> None:
+        self._acknowledged = acknowledged
+
+    def ack(self, tag: int) -> None:
+        self._acknowledged.set()
+
+
+class EventQueue:
+    """A queue with an event, and possibly others behind it."""
+
+    def __init__(self, event: DocumentEvent, *others: DocumentEvent) -> None:
+        self.acknowledged = asyncio.Event()  # of the first one
+        channel: Any = EventChannel(self.acknowledged)
+        self._events = (replace(event, _channel=channel), *others)
 
     @asynccontextmanager
     async def events(self, keys: str, **_: Any) -> AsyncIterator[AsyncIterator[DocumentEvent]]:
         async def arriving() -> AsyncIterator[DocumentEvent]:
-            yield self._event
-            self.acknowledged.set()
+            for event in self._events:
+                yield event
             await asyncio.Event().wait()
 
         yield arriving()
@@ -184,10 +197,10 @@ class EventQueue:
 
 @asynccontextmanager
 async def written(
-    layouts: Layout | Sequence[Layout], event: DocumentEvent, reported: ConnectedStates
+    layouts: Layout | Sequence[Layout], event: DocumentEvent, reported: ConnectedStates, *others: DocumentEvent
 ) -> AsyncIterator[EventQueue]:
-    """Write the outcome that an event reports."""
-    queue: Any = EventQueue(event)
+    """Write the outcomes that events report."""
+    queue: Any = EventQueue(event, *others)
     layouts = [layouts] if isinstance(layouts, Layout) else layouts
     task = asyncio.create_task(OutcomeWriter(layouts, queue, reported.states).run(lambda: None))
     yield queue
@@ -239,6 +252,27 @@ async def test_an_event_is_acknowledged_when_its_outcome_is_written(
     assert reported.failing == {}
     assert read_note(layout.failed / "56001" / "a.xml")["outcome"] == "REJECTED"
     assert not file.exists()
+
+
+async def test_an_outcome_that_cannot_be_written_delays_only_later_ones_of_its_document(
+    layout: Layout, rejected: DocumentEvent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outcomes, "PAUSE_S_MIN", 0.01)
+    reported, other_token = ConnectedStates(), f"{DAY}-{'b' * 40}"
+    os.utime(sent_file(layout), (MODIFIED, MODIFIED))
+    other = layout.sent / DAY / "56001" / "b.xml"
+    layout.write_note(other, {"lk0": GROUP, "token": other_token})
+    other.write_bytes(b"")
+    away = take_away(layout.failed)
+    corrected = replace(rejected, kind="delivered", outcome="DELIVERED", reason="", id="2")
+    of_other = replace(corrected, lk0=GROUP, app_key=AppKey("", "", "", "b.xml"), token=other_token, id="3")
+    async with written(layout, rejected, reported, corrected, of_other) as queue:
+        await until(lambda: read_note(other).get("outcome") == "DELIVERED")
+        await until(lambda: OUTCOMES in reported.failing)  # still, although another one was written
+        bring_back(layout.failed, away)
+        await queue.acknowledged.wait()
+        corrected_path = layout.sent / DAY / "56001" / "a.xml"
+        await until(lambda: read_note(corrected_path).get("outcome") == "DELIVERED" and reported.failing == {})
 
 
 @pytest.mark.parametrize("place", [f"{DAY}/56001", f"{DAY}/56001/a.xml.semq.json", DAY, ""])

@@ -1,6 +1,7 @@
 """Deliveries to the address of a webhook."""
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -59,7 +60,9 @@ class FakeWebhookClient:
         yield arriving()
 
     @asynccontextmanager
-    async def events(self, keys: str, queue: str, expires_s: int) -> AsyncIterator[AsyncIterator[DocumentEvent]]:
+    async def events(
+        self, keys: str, queue: str, expires_s: int, **_: Any
+    ) -> AsyncIterator[AsyncIterator[DocumentEvent]]:
         async def arriving() -> AsyncIterator[DocumentEvent]:
             while True:
                 yield await self.pending_events.get()
@@ -195,14 +198,28 @@ async def test_a_document_that_is_gone_is_not_posted_again(hook: Hook, inbox: Fa
     assert sum(request.body == b"gone" for request in hook.received) <= posts_before + 1
 
 
-async def test_an_event_that_fails_permanently_does_not_delay_others(hook: Hook, inbox: FakeWebhookClient) -> None:
-    hook.answer = lambda request: (500 if b"poison" in request.body else 204, {})
-    for lk0 in ("poison", "other"):
+@pytest.mark.parametrize("status", [500, 404])
+async def test_an_event_that_fails_permanently_does_not_delay_others_and_is_dropped(
+    hook: Hook, inbox: FakeWebhookClient, reported: ConnectedStates, status: int
+) -> None:
+    hook.answer = lambda request: (status if b"poison" in request.body else 204, {})
+    for lk0 in ("poison", "good 1", "good 2", "good 3", "good 4"):
         inbox.pending_events.put_nowait(
             DocumentEvent("failed", lk0, "1.56001", AppKey(), datetime(2026, 11, 22, tzinfo=UTC))
         )
-    await until(lambda: any(b"other" in request.body for request in hook.received))
-    assert sum(b"poison" in request.body for request in hook.received) == 3
+    await until(lambda: sum(b"good" in request.body for request in hook.received) == 4)
+    await until(lambda: reported.counts.get("erp", {}).get("dropped") == 1)
+    assert sum(b"poison" in request.body for request in hook.received) >= 3
+
+
+async def test_events_about_one_document_are_posted_in_their_order(hook: Hook, inbox: FakeWebhookClient) -> None:
+    hook.answer = lambda request: (503 if len(hook.received) < 3 else 204, {})
+    for attempt in (1, 2, 3):
+        at = datetime(2026, 11, 22, tzinfo=UTC)
+        inbox.pending_events.put_nowait(DocumentEvent("failed", "one", "1.56001", AppKey(), at, attempt))
+    await until(lambda: len(hook.received) == 5)
+    attempts = [int(json.loads(request.body)["data"]["attempt"]) for request in hook.received]
+    assert attempts == [1, 1, 1, 2, 3]
 
 
 async def test_the_log_shows_no_address(hook: Hook, inbox: FakeWebhookClient, caplog: pytest.LogCaptureFixture) -> None:
