@@ -5,9 +5,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pika
+import pika.data
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker, NackError, UnroutableError
+
+from semq.amqp.wire import encode_table
+
+
+def test_pika_reads_a_fraction_as_an_integer_as_the_documents_warn() -> None:
+    """If this fails, correct APPLICATIONS.md, README.md and docs/clients.md."""
+    assert pika.data.decode_table(encode_table({"weight": 2.75}), 0)[0] == {"weight": 2}
 
 
 @contextmanager

@@ -177,6 +177,16 @@ async def test_all_properties_arrive_as_themselves_or_as_headers(nodes: SigningN
     assert (arrived.content_type, arrived.content_encoding, arrived.app_id) == ("text/xml", "gzip", "1.10008")
 
 
+async def test_a_received_document_is_passed_on_with_its_own_headers_only(nodes: SigningNodes) -> None:
+    await published(nodes.sender, EVERY, AppKey="a/b/c/d")
+    arrived = await received(nodes.receiver)
+    with pytest.raises(PreconditionFailed, match="@LK0 is set by nodes"):
+        await publish_and_wait(await confirming(nodes.link), "semq", "56001", arrived, b"x")
+    _, own = arrived.split_headers()
+    await published(nodes.sender, own, Token=f"of {arrived.message_id}")
+    assert await own_headers(nodes.receiver) == EVERY
+
+
 # ------------------------------------------------------------------------------------------------ numbers and dates
 
 
