@@ -27,6 +27,7 @@ from hypothesis import HealthCheck, settings
 from psycopg import sql
 
 from semq.installation.empty_database import copy_empty_database
+from semq.store.embedded import programs
 from semq.store.embedded.cluster import DATABASE
 from semq.store.embedded.server import EmbeddedPostgres
 from tests import depth
@@ -59,8 +60,9 @@ _measuring = pytest.StashKey[Measuring]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--quick``, ``--deep`` and ``--turn``."""
+    """Add ``--quick``, ``--system-postgres``, ``--deep`` and ``--turn``."""
     parser.addoption("--quick", action="store_true", help=f"leave out tests that are marked {', '.join(MARKS)}")
+    parser.addoption("--system-postgres", action="store_true", help="the Postgres of the system")
     parser.addoption("--deep", action="store_true", help=f"more seeds, examples, cycles; also tests marked {DEEP}")
     parser.addoption(
         "--turn", default=ALL, choices=CHOICES, help="which of the long tests: see tests/selection/turns.py"
@@ -73,6 +75,8 @@ def pytest_configure(config: pytest.Config) -> None:
     use_memory()
     stack = ExitStack()
     config.add_cleanup(stack.close)
+    if config.getoption("system_postgres"):
+        programs.WHEELS = ()
     start_nodes_quickly(stack)
     keep_bytecode()
     collect_rarely()

@@ -115,6 +115,11 @@ class Reader:
                 raise
             raise unavailable(error) from error
 
+    def note_pooler(self) -> None:
+        """Note that a pooler is in front of the server, which has dropped the settings of the open connections."""
+        self.is_pooled = True
+        self._engine.dispose()
+
     async def close(self) -> None:
         """Close the connections when the queries in progress have ended, at the latest after CLOSE_S."""
         if self._running:

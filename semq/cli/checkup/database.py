@@ -119,7 +119,7 @@ def _connections(connection: psycopg.Connection[Any]) -> Finding:
         " current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int"
     ).fetchone()
     used, allowed = row or (0, 0)
-    detail = f"{used} of {allowed} in use"
+    detail = f"{used} of {allowed} in use, the node needs {requirements.CONNECTIONS}"
     if allowed - used < requirements.CONNECTIONS:
         advice = "Raise max_connections of the server, or close connections of other programs."
         return Finding("connections", WARNING, detail, advice)

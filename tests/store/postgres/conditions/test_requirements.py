@@ -3,8 +3,12 @@
 import asyncio
 import os
 import secrets
+import shutil
+import socket
+import subprocess
+import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +22,7 @@ from semq.clock import SystemClock
 from semq.config import load
 from semq.config.settings import Settings
 from semq.errors import SemqError
+from semq.store.embedded.process import free_port
 from semq.store.postgres import ledger_partitions, migration
 from semq.store.postgres.errors import (
     DatabaseReadOnly,
@@ -26,8 +31,11 @@ from semq.store.postgres.errors import (
     LimitsUnfit,
     LocksOpen,
     PartitionsMissing,
+    PoolerUnfit,
     RightsMissing,
+    RolesUnlimited,
     StoreReplaced,
+    StoreUnavailable,
 )
 from semq.store.reader import connection_parameters, missing_settings
 
@@ -74,6 +82,7 @@ def place(empty_database: str, tmp_path: Path) -> Iterator[RoleDatabase]:
     here = RoleDatabase(empty_database, role, tmp_path)
     here.run(
         "CREATE ROLE {role} LOGIN PASSWORD 'secret'",
+        "CREATE ROLE {role}_erp LOGIN",
         "ALTER DATABASE {name} OWNER TO {role}",
         "ALTER SCHEMA public OWNER TO {role}",
         "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
@@ -83,8 +92,8 @@ def place(empty_database: str, tmp_path: Path) -> Iterator[RoleDatabase]:
         connection.execute("SET default_transaction_read_only = off")
         connection.execute(sql.SQL("ALTER DATABASE {} RESET ALL").format(sql.Identifier(here.name)))
         connection.execute(sql.SQL("REASSIGN OWNED BY {} TO CURRENT_USER").format(sql.Identifier(role)))
-        connection.execute(sql.SQL("DROP OWNED BY {} CASCADE").format(sql.Identifier(role)))
-        connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(role)))
+        connection.execute(sql.SQL("DROP OWNED BY {}, {}").format(sql.Identifier(role), sql.Identifier(f"{role}_erp")))
+        connection.execute(sql.SQL("DROP ROLE {}, {}").format(sql.Identifier(role), sql.Identifier(f"{role}_erp")))
 
 
 @asynccontextmanager
@@ -172,6 +181,9 @@ WITHOUT: dict[str, tuple[tuple[str, ...], type[SemqError], str]] = {
     "no CREATE": (("ALTER SCHEMA public OWNER TO CURRENT_USER",), RightsMissing, "CREATE ON SCHEMA public"),
     "connections of the role": (("ALTER ROLE {role} CONNECTION LIMIT 7",), LimitsUnfit, "7 connections"),
     "connections of the database": (("ALTER DATABASE {name} CONNECTION LIMIT 7",), LimitsUnfit, "7 connections"),
+    "a role without a limit": (
+        ("GRANT EXECUTE ON FUNCTION semq_receive TO {role}_erp",), RolesUnlimited, "_erp",
+    ),
     "functions open": (("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO PUBLIC",), FunctionsOpen, "semq_send"),
 }  # fmt: skip
 
@@ -315,6 +327,72 @@ def test_the_requirements_name_who_keeps_the_node_waiting(database: str) -> None
 
 def _wait_for_lock(connection: "psycopg.Connection[tuple[object, ...]]") -> None:
     connection.execute("SELECT count(*) FROM tb_0030")
+
+
+POOLER = """
+[databases]
+{name} = host=127.0.0.1 port={port} dbname={name}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {pooler_port}
+unix_socket_dir =
+auth_type = plain
+auth_file = {folder}/users
+pool_mode = {mode}
+"""
+OPTIONS = "ignore_startup_parameters = options"
+PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
+
+
+@contextmanager
+def pooled(place: RoleDatabase, mode: str, more: str) -> Iterator[RoleDatabase]:
+    """Start PgBouncer in front of a database."""
+    assert PGBOUNCER is not None
+    facts, port = conninfo.conninfo_to_dict(place.superuser_url), free_port(None)
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o755)  # PgBouncer, which does not run as root, reads the files
+        (folder / "users").write_text(f'"{place.role}" "secret"\n')
+        text = POOLER.format(name=place.name, port=facts["port"], pooler_port=port, folder=folder, mode=mode)
+        (folder / "ini").write_text(text + more)
+        as_nobody = ["-u", "nobody"] if os.getuid() == 0 else []
+        process = subprocess.Popen([PGBOUNCER, "-q", *as_nobody, folder / "ini"], stderr=subprocess.DEVNULL)
+        try:
+            while not _accepts(port):
+                assert process.poll() is None
+            through = conninfo.make_conninfo(place.superuser_url, host="127.0.0.1", port=port)
+            yield RoleDatabase(through, place.role, place.folder)
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _accepts(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.skipif(PGBOUNCER is None, reason="PgBouncer is not installed")
+@pytest.mark.parametrize(
+    ("mode", "more", "refusal"),
+    [("transaction", "", StoreUnavailable), ("session", "", StoreUnavailable), ("transaction", OPTIONS, PoolerUnfit)],
+)
+async def test_a_pooler_is_named_with_its_remedy(
+    place: RoleDatabase, mode: str, more: str, refusal: type[SemqError]
+) -> None:
+    with pooled(place, mode, more) as through:
+        with pytest.raises(refusal) as caught:
+            await start_and_stop(through.settings())
+        assert caught.value.remedy == PoolerUnfit.remedy
+        assert PoolerUnfit.remedy in doctor(through.settings())
+
+
+@pytest.mark.skipif(PGBOUNCER is None, reason="PgBouncer is not installed")
+async def test_a_node_works_through_a_pooler_in_session_mode(place: RoleDatabase) -> None:
+    place.run("ALTER ROLE {role} SET DateStyle = 'German'")
+    with pooled(place, "session", OPTIONS) as through:
+        async with running(through.settings()) as node:
+            assert await note_in_chinese(node) == "订单"
 
 
 def test_settings_that_a_pooler_has_dropped_are_made_again(database: str) -> None:
