@@ -399,6 +399,11 @@ class LocalNode(Node[LocalEngine]):
             raise NoIdentity("The node uses no certificates (hub.url is amqp://).")
         return self.node_identity
 
+    def certificate_status(self) -> dict[str, Any]:
+        """Return the state of the own certificate; a hub may have revoked it. Raises NoIdentity."""
+        status = self.identity_in_use().status()
+        return status | ({"state": "revoked"} if self.uplink.is_revoked else {})
+
     def schedule_of(self, side: str) -> Schedule:
         """Return the engine's schedule of inquiries about rows of a side, ``outbound`` or ``inbound``."""
         return self.engine.owed_acks.schedule if side == "inbound" else self.engine.asker.schedule
@@ -422,7 +427,7 @@ class LocalNode(Node[LocalEngine]):
         base["direct"] = self.direct.status(sent) if self.direct is not None else {}
         base["drained"] = self.engine.acceptance.stopping
         if self.node_identity is not None:
-            base["certificate"] = self.node_identity.status()
+            base["certificate"] = self.certificate_status()
         base["sql_waiting"] = {target: str(error) for target, error in self.submissions.waiting.items()}
         base["sql_submissions"] = await self.store.execute(submissions.counts)
         waiting, quota = self.engine.rows.unsettled, self.settings.protocol.quota_rows_per_partner

@@ -1,6 +1,6 @@
 """The part of a local node that its operations and its answers to other nodes use."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from local_node.doors.inbox import Inboxes
 from local_node.doors.schedule import ScheduledDocuments
@@ -35,6 +35,9 @@ class OperatedLocalNode(ReadableNode, Protocol):
     direct: DirectLinks | None
     renewing: Renewing | None
     sealing: Sealing | None
+
+    def certificate_status(self) -> dict[str, Any]:
+        """Return the state of the own certificate. Raises NoIdentity."""
 
     def identity_in_use(self) -> NodeIdentity:
         """Return the certificates and authorities. Raises NoIdentity."""

@@ -53,6 +53,8 @@ if TYPE_CHECKING:  # the import takes long, so only tests that start nodes do it
 # The profile ``default`` has the same examples in each run; ``search`` and ``deep`` draw new ones.
 settings.register_profile("search", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("deep", settings.get_profile("search"), max_examples=2000)
+os.environ["LOGNAME"] = "root"  # the command line names no person in the ledger, whoever runs the tests
+os.environ.pop("SUDO_USER", None)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 
 _numbers = count(1)

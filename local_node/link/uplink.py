@@ -25,7 +25,7 @@ from semq.datagrams.document import CarriedDocument
 from semq.engine.frames import read_datagram, read_frame, write_frame
 from semq.engine.local_engine import LocalEngine
 from semq.errors import SemqError
-from semq.pki.errors import WrongName
+from semq.pki.errors import Revoked, WrongName
 from semq.service.credentials.identity import certificate_of
 from semq.service.datagrams.ends import DiallingEnd
 from semq.service.datagrams.link import LinkDatagrams
@@ -52,6 +52,7 @@ PARTNER_BYTES_MAX = 2 << 20  # waiting packets of one partner; further ones are 
 PACKETS_BYTES_MAX = 32 << 20  # all waiting packets; beyond this, nothing is read
 DATAGRAM_BYTES_MAX = 4 << 20  # waiting documents that arrived as datagrams; further ones are dropped
 log = structlog.get_logger("semq.uplink")
+REVOKED = Revoked().text  # text of the close with which a hub ends a revoked link
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +294,11 @@ class Uplink:
         finally:
             self._end_link()
             await client.close(1.0)
+
+    @property
+    def is_revoked(self) -> bool:
+        """Whether the hub has ended the link because the certificate of this node was revoked."""
+        return REVOKED in self.last_error
 
     def _properties(self) -> Mapping[str, Any]:
         return self._identity() if self.datagrams is None else {**self._identity(), **self.datagrams.properties()}

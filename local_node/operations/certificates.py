@@ -17,7 +17,7 @@ class CertificateOperations:
 
     async def show(self, arguments: Arguments) -> dict[str, Any]:
         """Show the active certificate, and when it is renewed."""
-        return self._node.identity_in_use().status()
+        return self._node.certificate_status()
 
     async def slots(self, arguments: Arguments) -> list[dict[str, Any]]:
         """List the keys and certificates of the node, by slot: active, next, previous, retired."""

@@ -43,6 +43,11 @@ class Client:
         return self._link.address
 
     @property
+    def user(self) -> str:
+        """The user of the node as whom this client logs in."""
+        return self._link.user
+
+    @property
     def node(self) -> str:
         """The node's announced name, for instance "1.10008"; empty before a connection or without an announcement."""
         return self._link.node

@@ -99,6 +99,10 @@ class NodeConnection:
         self._is_closed = False
 
     @property
+    def user(self) -> str:
+        return self._config.user
+
+    @property
     def address(self) -> str:
         return f"{self._config.host}:{self._config.port}"
 

@@ -1,6 +1,7 @@
 """The session of a command: connection to a node, output and time limit; the options that commands share."""
 
 import asyncio
+import getpass
 import inspect
 import os
 from collections.abc import Awaitable, Callable
@@ -82,12 +83,27 @@ class Session:
         """
         given = {name: value for name, value in arguments.items() if value is not None}
         try:
-            return await self.client.request(operation, given, timeout_s=self.timeout_s, repeat=repeat)
+            return await self.client.request(
+                operation, given, timeout_s=self.timeout_s, repeat=repeat, by=_person(self.client)
+            )
         except IncompleteAnswer as error:
             if error.result is None:
                 raise
             self.incomplete.append(error)
             return error.result
+
+
+def _person(client: Client) -> str:
+    """Return the name of the person for the ledger and the audit log: the user of the operating system.
+
+    With sudo it is the user who called sudo. It is empty for root, for a user id without an account, and if the node's
+    user has the same name.
+    """
+    try:
+        name = os.environ.get("SUDO_USER") or getpass.getuser()
+    except (KeyError, OSError):  # no account has the user id
+        name = ""
+    return "" if name in (client.user, "root") else name
 
 
 Command = Callable[..., Awaitable[None]]

@@ -35,10 +35,6 @@ CHECKS: dict[str, tuple[str, str]] = {
         "The node renews its certificate; if it does not, see the page of certificates.",
     ),
     "certificates": ("certificates of institutions", "Ask these institutions to renew, or make a token for them."),
-    "files": (
-        "certificate files",
-        "Replace the file that the detail names; the node uses the new one without a restart.",
-    ),
     "resources": ("memory and disk", "Publishers wait until there is space: check for stopped consumers."),
     "quotas": (
         "quotas of partners",

@@ -1,5 +1,7 @@
 """Registration of functions: the best match, the reading of bodies, and refused registrations."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +28,15 @@ def test_the_handler_with_the_best_match_is_chosen() -> None:
         (AppKey(), ("", "", "")),
     ]:
         assert handlers.find(key) is handlers.kinds[kind]
+
+
+def test_the_handler_in_the_guide_takes_the_documents_of_its_commands() -> None:
+    guide = (Path(__file__).parents[2] / "APPLICATIONS.md").read_text("utf-8")
+    (code,) = re.findall(r"```python\n(from semq.app import Document, Handlers\n.*?)```", guide, re.DOTALL)
+    example: dict[str, Any] = {}
+    exec(code, example)
+    for domain in ("", "trade"):  # of `semq msg send --type order`, and of the samples
+        assert example["handlers"].find(AppKey(domain, "order", "", "S0001")).function is example["order"]
 
 
 def test_a_document_without_a_handler_is_refused() -> None:

@@ -16,6 +16,7 @@ from semq.pki.errors import KeyRefused, WrongAuthority, WrongName
 from semq.pki.slots import SLOTS_FILE
 from semq.service.links.rights import UMX
 from semq.service.links.sessions import NodeQueue
+from semq.service.monitoring.health import FAILING, checks
 from semq.store import identities
 from semq.store.postgres.migration import engine_of
 from semq.store.rows import Event
@@ -45,6 +46,10 @@ async def test_a_revoked_node_is_disconnected_and_refused(inprocess: InProcess) 
     hub.clockwork.hasten("revocation")
     await until(lambda: "1.56001" not in hub.links.links)
     await until(lambda: "ACCESS_REFUSED" in b.uplink.last_error)
+    assert b.certificate_status()["state"] == "revoked"  # on the pages and commands of the node itself
+    failing = {check.name: check.detail for check in checks(await b.status(), 14.0) if check.verdict == FAILING}
+    assert {"link", "certificate"} <= failing.keys()
+    assert "enrol the node again" in failing["certificate"]
     # Documents for the node wait at the hub until it has enrolled again.
     sent = await submit(app, "56001", 5)
     await until(lambda: hub.engine.custody.rows_by_target.get("1.56001", 0) >= 2)

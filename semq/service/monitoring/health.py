@@ -16,7 +16,8 @@ SHOWN_MAX = 5  # entries of a list in a detail
 DRAINED = "drained by an operator: no document is accepted before the next start of the node"
 NOT_DIALLED = "the partner has not dialled"
 WENT_BACK = "it lacks commits (OPERATIONS.md, Backup and restore): "
-CERTIFICATE = {"ok": OK, "renew": OK, "ending": WARNING, "expired": FAILING}
+REVOKED = "revoked by the hub: enrol the node again with a new token (`semq hub nodes token` at the hub)"
+CERTIFICATE = {"ok": OK, "renew": OK, "ending": WARNING, "expired": FAILING, "revoked": FAILING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,8 @@ def checks(status: Status, warn_days: float) -> list[Check]:
         results.append(Check("intake", WARNING if drained else OK, DRAINED if drained else ""))
     own = status.get("certificate")
     if own is not None:
-        detail = f"{own['days_left']} days left, renewal at {own['renew_at']}"
+        is_revoked = own["state"] == "revoked"
+        detail = REVOKED if is_revoked else f"{own['days_left']} days left, renewal at {own['renew_at']}"
         verdict = CERTIFICATE[own["state"]]
         if own.get("fault"):
             detail = f"{detail}; replaced files are not used: {own['fault']}"

@@ -4,6 +4,7 @@ import re
 from uuid import uuid4
 
 import psycopg
+import pytest
 
 from tests.app.network import ABSENT, Network
 from tests.cli.command import semq
@@ -19,6 +20,21 @@ def test_a_message_can_be_cancelled_with_a_reason_in_the_ledger(network: Network
     assert [line["detail"] for line in events if line["event"] == "VOIDED"] == [
         "ordered twice (by app)", "still not wanted (by app)",
     ]  # fmt: skip
+
+
+def test_the_ledger_and_the_audit_log_name_the_person_who_runs_the_command(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = ["--node", network.sender.url, "--json"]
+    lk0 = semq("msg", "send", "--to", ABSENT, *at, stdin=b"x").data["lk0"]
+    monkeypatch.setenv("SUDO_USER", "maria")
+    semq("msg", "cancel", lk0, "--why", "ordered twice", *at)
+    events = semq("msg", "trace", lk0, "--here", *at).data["events"]
+    assert [line["detail"] for line in events if line["event"] == "VOIDED"] == ["ordered twice (by maria by app)"]
+    assert semq("audit", "list", "--act", "msg.cancel", *at).data[0]["who"] == "maria by app"
+    monkeypatch.setenv("SUDO_USER", "app")  # the node's user is this person
+    semq("msg", "cancel", lk0, "--why", "again", *at)
+    assert semq("audit", "list", "--act", "msg.cancel", *at).data[0]["who"] == "app"
 
 
 def test_a_sent_message_cannot_be_held(network: Network) -> None:
