@@ -35,6 +35,7 @@ CHECKS: dict[str, tuple[str, str]] = {
         "The node renews its certificate; if it does not, see the page of certificates.",
     ),
     "certificates": ("certificates of institutions", "Ask these institutions to renew, or make a token for them."),
+    "files": ("files of certificates and keys", "Replace the files that are named; the node reads them again."),
     "resources": ("memory and disk", "Publishers wait until there is space: check for stopped consumers."),
     "quotas": (
         "quotas of partners",
