@@ -123,7 +123,7 @@ semq.engine.sender.receipts            flows/test_documents.py
 semq.engine.sender.refused_copies      flows/custody/test_refused_copies.py
 semq.engine.sender.resealing           flows/real_nodes/test_stuck.py
 semq.engine.sender.sender              flows/test_documents.py
-semq.engine.receiver.attempts          flows/real_nodes/test_refused_rows.py
+semq.engine.receiver.attempts          store/postgres/test_refusals.py
 semq.engine.sender.statements          flows/distrust/test_statement_rights.py
 semq.engine.time.expiry                flows/test_expiry.py
 semq.engine.uplink                     flows/test_sessions.py
@@ -141,7 +141,6 @@ semq.store.embedded.process            store/embedded/test_server.py
 semq.store.embedded.programs           store/embedded/test_server.py
 semq.store.postgres.conditions.inspection         store/postgres/conditions/test_requirements.py
 semq.store.postgres.load               store/postgres/test_writer.py
-semq.store.postgres.refusals           flows/real_nodes/test_refused_rows.py
 semq.store.postgres.conversion.rows    store/postgres/conversion/test_columns.py
 semq.store.proof_tables                store/postgres/test_migration.py
 semq.store.submission_tables           store/postgres/test_migration.py

@@ -199,16 +199,12 @@ class Node(Generic[E]):
         url = await self._database.open()
         self.store = PostgresStore(
             url,
-            owner=self._claim.owner(),
-            clock=self.clock,
-            lost=self._store_lost,
-            notified=self.notified,
+            owner=self._claim.owner(), clock=self.clock, lost=self._store_lost, notified=self.notified,
             after_unit=lambda: self.clockwork.reschedule(),  # the clockwork does not exist yet
             on_lines=self.spans.committed if self.spans is not None else None,
             vault=vault_of(self.settings),
-            readers=self.host.readers(),
-            rest=self.host.rest_rule(),
-        )
+            readers=self.host.readers(), rest=self.host.rest_rule(),
+        )  # fmt: skip
         if self.telemetry is not None:
             self._cleanup.push_async_callback(self.telemetry.stop)
         self._cleanup.push_async_callback(self.store.stop)

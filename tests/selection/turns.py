@@ -87,7 +87,7 @@ TABLE = """
    8 flows/real_nodes/test_left_alone.py
    6 flows/real_nodes/test_pieces_cost.py
   10 flows/real_nodes/test_pieces_refused.py
-  16 flows/real_nodes/test_refused_rows.py::test_any_sqlstate_at_the_receiver_is_one_rejected_document
+  16 store/postgres/test_refusals.py::test_any_sqlstate_at_the_receiver_is_one_rejected_document
   18 flows/real_nodes/test_spans.py
   28 flows/real_nodes/test_stuck.py
    7 flows/real_nodes/test_traffic.py

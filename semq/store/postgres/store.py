@@ -173,11 +173,7 @@ class PostgresStore:
         return recovered
 
     async def inspect(self, expected: str | None = None) -> str | None:
-        """Return the revision of the tables, before the store is opened; None: there are no tables. ``expected``: the
-        identity of the store that this node has opened last; None: unknown.
-
-        Raises StoreForeign, StoreReplaced, StoreUnavailable, and the errors of ``requirements.check``.
-        """
+        """Return the revision of the tables, before the store is opened. Raises StoreUnavailable, and as ``inspect``."""
         found = await self.execute(inspect, self.owner.node, expected)
         if found.is_pooled:
             self._reader.note_pooler()
