@@ -80,6 +80,7 @@ PERMITTED_IMPORTS: dict[tuple[str, str], str] = {
     ("semq.cli", "semq.legacy"): "a command starts the import",
     ("semq.demo", "semq.installation"): "the demo starts an installation",
     ("semq.web", "semq.app"): "the web process asks the node as any application does",
+    ("semq.cli", "semq.folders"): "doctor checks that the folders are the ones that were served",
     ("semq.cli", "semq.web"): "a command starts the web process",
     ("semq.console", "semq.web"): "the web process serves the pages of the console",
     ("semq.console", "spark_reconcile"): "the console shows the runs and explains verdicts",

@@ -226,9 +226,7 @@ class Node(Generic[E]):
         self._build()
         self.message_store = PostgresMessageStore(self.store)
         self.users = UserTable(self.users_of(self.settings))
-        self.server = AmqpServer(
-            self._server_config(), self.authenticator(), self.clock, self.message_store, self.turn,
-        )  # fmt: skip
+        self.server = AmqpServer(self._server_config(), self.authenticator(), self.clock, self.message_store, self.turn)
         self.register()
         self._cleanup.push_async_callback(self.server.stop)
         self._cleanup.callback(self.clockwork.stop)

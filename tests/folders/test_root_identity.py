@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from semq.cli.checkup import machine
+from semq.config import load
 from semq.folders.errors import RootReplaced
 from semq.folders.layout import Layout
 from semq.folders.root_identity import MARK, known_file
@@ -144,3 +146,19 @@ def test_a_root_or_a_folder_in_it_that_is_not_mounted_gets_no_document(
     served.make()
     served.write_document(document, (b"x",), 1, {})
     assert document.read_bytes() == b"x"
+
+
+def test_doctor_names_a_root_that_is_not_the_one_that_was_served(tmp_path: Path) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text(
+        f'[node]\nkind = "local"\nid = "10008"\ndata_dir = "{tmp_path}/data"\n[hub]\nurl = "amqps://127.0.0.1"\n'
+        '[[folders]]\npath = "root"\n'
+    )
+    settings = load(file, {})
+    layout = Layout(settings.folders[0].path, "", known_file(settings.data_dir, settings.folders[0].path))
+    layout.make()
+    assert not [finding for finding in machine.check(settings) if finding.check == "folder"]
+    replace(layout)
+    [finding] = [finding for finding in machine.check(settings) if finding.check == "folder"]
+    assert "SEMQ-1346" in finding.detail
+    assert "Mount the file system" in finding.advice

@@ -23,7 +23,7 @@ from semq.service.credentials.identity import ring_of
 from semq.store.postgres.errors import StoreUnavailable
 from semq.transport.errors import DialFailed
 from semq.umx_t.address import Address
-from tests.pki.people import ring, trust
+from tests.pki.people import authority, ring, trust
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 
@@ -258,3 +258,19 @@ async def test_a_key_ring_that_cannot_be_read_leaves_a_running_node_as_it_is(inp
     await a._maintain_certificate()
     assert a.node_identity.certificate == before
     assert a.uplink.link is not None
+
+
+async def test_replaced_authorities_are_used_without_a_restart_and_the_link_continues(inprocess: InProcess) -> None:
+    hub = await inprocess.secure_hub()
+    a = await inprocess.secure_local("10008", hub)
+    await linked(a)
+    other = authority("other")
+    for node in (hub, a):
+        assert node.node_identity is not None
+        path = node.node_identity.ring.trust_path
+        path.write_bytes(path.read_bytes() + other.pem)
+        node.clockwork.hasten("certificate")
+        await until(lambda: node.node_identity is not None and len(node.node_identity.trust.authorities) == 2)  # noqa: B023
+    await linked(a)
+    health = (await ask(await inprocess.client(a), "node.health", {}))["result"]
+    assert {row["check"]: row["verdict"] for row in health["checks"]}["certificate"] == "ok"

@@ -12,6 +12,8 @@ from semq.cli.checkup.finding import FAILING, OK, WARNING, Finding
 from semq.clock import SystemClock
 from semq.config.defaults import PREFIX
 from semq.config.settings import STARS, Settings, is_loopback
+from semq.folders.errors import RootReplaced
+from semq.folders.root_identity import RootIdentity, known_file
 from semq.service.credentials import files as credential_files
 from semq.service.credentials.identity import days_left
 from semq.sizes import size
@@ -61,6 +63,14 @@ def _other_paths(settings: Settings) -> Iterator[Finding]:
     for key, folder in _folders(settings):
         if settings.data_dir not in folder.parents and (obstacle := _obstacle(folder)):
             yield Finding("folder", FAILING, f"{key}: {obstacle}", f"Correct {key}, or let this user write there.")
+    for number, section in enumerate(settings.folders):
+        try:
+            RootIdentity(section.path, (), known_file(settings.data_dir, section.path)).compare()
+        except RootReplaced as error:
+            yield Finding("folder", FAILING, f"folders.{number}.path: {error}", error.remedy)
+        except OSError as error:
+            advice = "Let this user read the folder, and the node's data folder."
+            yield Finding("folder", FAILING, f"folders.{number}.path: {error.filename}: {error.strerror}", advice)
 
 
 def _folders(settings: Settings) -> Iterator[tuple[str, Path]]:
