@@ -30,7 +30,7 @@ _CONFIG = {
     "axis": {"grid": False, "labelColor": _INK, "titleColor": _MUTED, "domainColor": _MUTED, "tickColor": _MUTED,
              "labelFontSize": 12},
     "text": {"fontSize": 12, "color": _INK},
-    "legend": {"labelFontSize": 12, "orient": "top", "columns": 3, "labelLimit": 240, "title": None},
+    "legend": {"labelFontSize": 12, "orient": "top", "columns": 1, "labelLimit": 480, "title": None},
 }  # fmt: skip
 
 

@@ -92,3 +92,18 @@ def test_numbers_that_would_touch_are_shortened() -> None:
     assert "10,123,456" in drawn(10_123_456, 3)
     assert "10.1M" in drawn(10_123_456, 14)
     assert "999" in drawn(999, 14)
+
+
+def test_entries_of_the_legend_stand_below_one_another_so_that_wider_fonts_make_none_overlap() -> None:
+    rows = [
+        {"verdict": "A", "called": "A", "from": part, "messages": number}
+        for part, number in VerdictFigures(4, 2, 3).parts
+    ]
+    legend = next(
+        group
+        for group in picture(charts.bars(rows, "x")).iter(f"{SVG}g")
+        if "role-legend-entry" in group.get("class", "")
+    )
+    places = [re.findall(r"-?[0-9.]+", group.get("transform", "")) for group in legend.iter(f"{SVG}g")]
+    columns, lines = zip(*(place for place in places if len(place) == 2), strict=True)
+    assert (set(columns), len(set(lines))) == ({"0"}, len(charts.PARTS))
