@@ -33,7 +33,6 @@ data_dir = "."
 
 [amqp]
 port = {port}
-max_message_bytes = 1_073_741_824
 
 [hub]
 url = "amqp://127.0.0.1:1"

@@ -11,6 +11,7 @@ from typing import Any
 
 from semq.amqp.content import ContentHeader
 from semq.amqp.wire import DEPTH_MAX, Timestamp, find_fields, long_string, read_value, short_string
+from semq.broker.arguments import TIMER_MAX_MS
 from semq.broker.queues.message import read_expiration
 from semq.umx_t.errors import BadAttribute
 
@@ -26,7 +27,7 @@ CARRIED = {
 RESTORED = ("correlation_id", "type")
 _RESTORED_NAMES = {CARRIED[property_]: property_ for property_ in RESTORED}
 DELAY = "x-delay"  # the header of RabbitMQ's exchange for delayed messages
-DELAY_MAX_MS = 2**32 - 1
+DELAY_MAX_MS = TIMER_MAX_MS
 SHORT_MAX = 255  # bytes of a short string (AMQP 0-9-1 section 4.2.5.3)
 
 

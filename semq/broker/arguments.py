@@ -11,7 +11,7 @@ from typing import Any
 
 from semq.broker.refusals import field_type
 
-_TIMER_MAX_MS = 2**32 - 1
+TIMER_MAX_MS = 315_360_000_000  # ten years of 365 days, RabbitMQ's limit of all times
 _SHORT_STRING_MAX = 255  # bytes (AMQP 0-9-1, 4.2.5.3)
 
 
@@ -63,7 +63,7 @@ def _integer(value: Any, maximum: int, reason: str) -> int:
 
 
 def _milliseconds(value: Any) -> int:
-    return _integer(value, _TIMER_MAX_MS, "value_too_big")
+    return _integer(value, TIMER_MAX_MS, "value_too_large")
 
 
 def _positive_milliseconds(value: Any) -> int:
@@ -74,6 +74,10 @@ def _positive_milliseconds(value: Any) -> int:
 
 def _count(value: Any) -> int:
     return _integer(value, 2**63 - 1, "value_too_big")
+
+
+def _delivery_limit(value: Any) -> int | None:
+    return None if value == -1 and type(value) is int else _count(value)  # RabbitMQ 4: -1 is no limit
 
 
 def _priority(value: Any) -> int:
@@ -138,9 +142,12 @@ QUEUE_ARGUMENTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "x-single-active-consumer": ("single_active_consumer", _flag),
     # A quorum queue is a durable queue here: the store gives the same guarantees. ``stream`` is not supported.
     "x-queue-type": ("queue_type", _one_of("queue type", "classic", "quorum")),
-    "x-delivery-limit": ("delivery_limit", _count),
+    "x-delivery-limit": ("delivery_limit", _delivery_limit),
 }
 
+
+# Argument | value that is equivalent to its absence
+EQUIVALENT_DEFAULTS = {"x-queue-type": "classic"}
 
 # Fields of QueueSettings that make no difference to what a queue does.
 WITHOUT_EFFECT = frozenset({"queue_type", "queue_mode"})
@@ -163,6 +170,7 @@ def read_queue_arguments(arguments: Mapping[str, Any]) -> QueueSettings:
 def first_difference(arguments: Mapping[str, Any], current: Mapping[str, Any]) -> str | None:
     """Return the first argument in QUEUE_ARGUMENTS that differs between two declarations, or None."""
     for name in QUEUE_ARGUMENTS:
-        if arguments.get(name) != current.get(name):
+        default = EQUIVALENT_DEFAULTS.get(name)
+        if arguments.get(name, default) != current.get(name, default):
             return name
     return None

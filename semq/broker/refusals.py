@@ -52,6 +52,7 @@ no_transaction = _refusal(
     amqp.PreconditionFailed, "{} at once, so that they cannot be part of a transaction: use a channel without tx.select"
 )
 unknown_tag = _refusal(amqp.PreconditionFailed, "unknown delivery tag {}")
+unknown_exchange_type = _refusal(amqp.PreconditionFailed, "unknown exchange type '{}'")
 
 no_vhost = _refusal(amqp.NotAllowed, "vhost {} not found")
 vhost_forbidden = _refusal(amqp.NotAllowed, "access to vhost '{}' refused for user '{}'")
@@ -59,9 +60,16 @@ reused_consumer_tag = _refusal(amqp.NotAllowed, "attempt to reuse consumer tag '
 too_many = _refusal(amqp.NotAllowed, "{} limit ({}) is reached")
 
 definitions_too_large = _refusal(amqp.ResourceError, "definitions of more than {} bytes in vhost '{}'")
-unknown_exchange_type = _refusal(amqp.CommandInvalid, "unknown exchange type '{}'")
 not_implemented = _refusal(amqp.NotSupported, "{}")
 not_stored = _refusal(amqp.InternalError, "the store did not accept the change")
+
+
+def of_message(error: amqp.AmqpError) -> amqp.AmqpError:
+    """Return the error for a message with a bad content header: it closes the channel, not the connection."""
+    return bad_request(f"invalid message: {error.text}") if isinstance(error, _BAD_CONTENT) else error
+
+
+_BAD_CONTENT = (amqp.SyntaxFault, amqp.FrameError)
 
 
 def inequivalent(argument: str, kind: str, name: str, vhost: str, received: Any, current: Any) -> amqp.AmqpError:

@@ -171,7 +171,8 @@ class BrokerSession:
         try:
             handler(channel, event)
         except AmqpError as error:
-            self.fail_channel(channel, error.at(*cause(event)))
+            of_event = refusals.of_message(error) if isinstance(event, e.Published | e.ContentStarted) else error
+            self.fail_channel(channel, of_event.at(*cause(event)))
         if self.vhost.has_dead_letters:
             self.vhost.route_dead_letters()
 

@@ -9,6 +9,7 @@ import pytest
 
 from semq.broker.arguments import (
     QUEUE_ARGUMENTS,
+    TIMER_MAX_MS,
     BadArgumentError,
     Overflow,
     QueueSettings,
@@ -23,6 +24,7 @@ NOT_IN_RANDOM_SCRIPTS = (
 )  # fmt: skip
 GOOD: list[tuple[str, Any, Any]] = [
     ("x-message-ttl", 0, 0),
+    ("x-message-ttl", TIMER_MAX_MS, TIMER_MAX_MS),
     ("x-expires", 1, 1),
     ("x-max-length", 10, 10),
     ("x-max-length-bytes", 0, 0),
@@ -31,6 +33,7 @@ GOOD: list[tuple[str, Any, Any]] = [
     ("x-dead-letter-exchange", "", ""),
     ("x-single-active-consumer", True, True),
     ("x-delivery-limit", 3, 3),
+    ("x-delivery-limit", -1, None),
     ("x-queue-type", "quorum", "quorum"),
     ("x-queue-mode", "lazy", "lazy"),
 ]
@@ -39,7 +42,7 @@ BAD: list[tuple[str, Any]] = [
     ("x-dead-letter-routing-key", "é" * 128),
     ("x-dead-letter-routing-key", "a\0b"),
     ("x-message-ttl", -1),
-    ("x-message-ttl", 2**32),
+    ("x-message-ttl", TIMER_MAX_MS + 1),
     ("x-message-ttl", "60000"),
     ("x-message-ttl", True),
     ("x-expires", 0),
@@ -52,6 +55,7 @@ BAD: list[tuple[str, Any]] = [
     ("x-dead-letter-routing-key", None),
     ("x-single-active-consumer", 1),
     ("x-delivery-limit", "3"),
+    ("x-delivery-limit", -2),
     ("x-queue-type", "stream"),
     ("x-queue-mode", "eager"),
 ]

@@ -83,8 +83,30 @@ BAD_ARGUMENTS: list[tuple[str, object]] = [
     ("single_active_consumer", 1), ("queue_mode", "strange"), ("queue_type", "strange"), ("max_priority", 5),
 ]  # fmt: skip
 
+DELETE = m.QueueDelete("d.q")
+LONG_TIMES = (2**32 - 1, 2**32, 134_217_728_000, 315_360_000_000, 315_360_000_001)  # milliseconds
+
+
+def durable(**arguments: object) -> m.QueueDeclare:
+    """Return the declaration of d.q as a durable queue."""
+    return m.QueueDeclare("d.q", durable=True, arguments=queue_with(**arguments).arguments)
+
+
 SCRIPTS: dict[str, Script] = {
     # --- definitions
+    "times of up to ten years": [
+        *(
+            step
+            for time in LONG_TIMES
+            for step in (queue_with(message_ttl=time), DELETE, queue_with(expires=time), DELETE)
+        ),
+        Q, *(to_q(b"x", expiration=str(time)) for time in LONG_TIMES),
+    ],
+    "the default queue type": [
+        durable(), durable(queue_type="classic"), DELETE, durable(queue_type="classic"), durable(), DELETE,
+    ],
+    "another queue type": [durable(), durable(queue_type="quorum"), DELETE, durable(queue_type="quorum"), durable()],
+    "no delivery limit": [durable(queue_type="quorum", delivery_limit=-1)],
     "queues are declared again": [
         Q, Q, PASSIVE, m.QueueDeclare("d.q", durable=True), m.QueueDeclare("d.q", auto_delete=True),
         m.QueueDeclare("d.q", exclusive=True), queue_with(max_length=5), queue_with(message_ttl=5), PASSIVE,

@@ -6,8 +6,12 @@ from typing import Any
 from celery import Celery
 
 app = Celery("tasks", broker=os.environ["NODE_URL"], backend="rpc://")
+QUEUE_TYPE = os.environ.get("QUEUE_TYPE", "classic")
 app.conf.update(
-    task_default_queue="celery.interop",
+    task_default_queue=f"celery.interop.{QUEUE_TYPE}",
+    task_default_queue_type=QUEUE_TYPE,
+    task_default_exchange=f"celery.interop.{QUEUE_TYPE}",
+    task_default_exchange_type="topic",
     task_acks_late=True,
     worker_prefetch_multiplier=1,
     worker_hijack_root_logger=False,
@@ -24,5 +28,5 @@ def add(x: int, y: int) -> int:
 def retry_twice(self: Any) -> int:
     """Succeed at the third attempt."""
     if self.request.retries < 2:
-        raise self.retry(countdown=0.1)
+        raise self.retry(countdown=1)  # with quorum queues, Celery refuses fractions of a second
     return int(self.request.retries)

@@ -14,10 +14,14 @@ kombu: Any = importlib.import_module("kombu")  # a package without types
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture
-def tasks(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Return the tasks, with a running worker."""
+@pytest.fixture(params=["classic", "quorum"])
+def tasks(request: pytest.FixtureRequest, url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Return the tasks, with a running worker, whose queues have this type.
+
+    With quorum queues, Celery declares a queue for each power of two of seconds of a delay, up to 2**27.
+    """
     monkeypatch.setenv("NODE_URL", url)
+    monkeypatch.setenv("QUEUE_TYPE", request.param)
     command = [
         sys.executable,
         "-m",
@@ -35,8 +39,7 @@ def tasks(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     with subprocess.Popen(
         [*command, "--loglevel", "WARNING"], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}
     ) as worker:
-        from tests.interop import tasks
-
+        tasks = importlib.reload(importlib.import_module("tests.interop.tasks"))
         yield tasks
         tasks.app.close()
         worker.terminate()
@@ -50,6 +53,7 @@ def test_a_celery_worker_runs_tasks(tasks: Any) -> None:
     results = [tasks.add.delay(n, n) for n in range(20)]
     assert [result.get(timeout=90) for result in results] == [2 * n for n in range(20)]
     assert tasks.retry_twice.delay().get(timeout=90) == 2
+    assert tasks.add.apply_async((1, 2), countdown=2).get(timeout=90) == 3
 
 
 def test_kombu_publishes_and_consumes(url: str) -> None:

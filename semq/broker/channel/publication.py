@@ -170,7 +170,7 @@ class Settlement:
 
     def _close(self, channel: BrokerChannel, error: AmqpError) -> None:
         channel.publications.refuse(self._place)
-        channel.session.fail_channel(channel, error.at(60, 40))
+        channel.session.fail_channel(channel, refusals.of_message(error).at(60, 40))
 
 
 def offered(
@@ -200,4 +200,4 @@ def _offer(channel: BrokerChannel, exchange: ServiceExchange, event: Published, 
     try:
         exchange.publish(offered(channel, exchange, event, settle, place))
     except AmqpError as error:
-        settle(Refused(error))
+        settle(Refused(refusals.of_message(error)))

@@ -3,7 +3,7 @@
 RabbitMQ's rules for dead-letter exchanges:
 
 - The header x-death has an entry for each queue and reason, with a count; the latest entry is the first. The headers
-  ``x-first-death-*`` never change.
+  ``x-first-death-*`` never change; ``x-last-death-*`` are those of the latest death, as since RabbitMQ 4.
 - The expiration is removed, so that the message does not expire again in the next queue.
 - A message that would return to a queue in which it died is dropped, unless that death or a later one was a rejection.
   As since RabbitMQ 4.0.1, deaths that a client has published do not count for this: a program that publishes a received
@@ -40,14 +40,13 @@ def dead_letter(
 ) -> Message:
     """Return the message for the dead-letter ``exchange``; with ``routing_key`` None it keeps its own routing keys."""
     deaths = _deaths(message, queue, reason, at)
-    firsts: dict[str, Any] = {}
+    death = {"queue": queue, "reason": reason.value, "exchange": message.exchange}
+    ends: dict[str, Any] = {f"x-last-death-{name}": value for name, value in death.items()}
     if "x-first-death-queue" not in message.headers():
-        firsts["x-first-death-queue"] = queue
-        firsts["x-first-death-reason"] = reason.value
-        firsts["x-first-death-exchange"] = message.exchange
+        ends |= {f"x-first-death-{name}": value for name, value in death.items()}
     replaced = {"CC": None} if routing_key is not None else {}  # the new routing key replaces all old ones
     header = message.header
-    for record in _records(deaths, _forgotten(message), firsts):
+    for record in _records(deaths, _forgotten(message), ends):
         header = message.header.amended(headers=replaced | record, expiration=None)
         if len(header.raw) <= _HEADER_MAX:
             break
@@ -56,15 +55,15 @@ def dead_letter(
     return Message(exchange, message.routing_key if routing_key is None else routing_key, header, message.body)
 
 
-def _records(deaths: list[dict[str, Any]], forgotten: int, firsts: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _records(deaths: list[dict[str, Any]], forgotten: int, ends: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield headers that record the deaths: first the complete record, then shorter ones."""
     listed = min(len(deaths), _DEATHS_MAX)
     while listed:
         unlisted = {_FORGOTTEN: forgotten + len(_own(deaths[listed:]))} if len(deaths) > listed else {}
-        yield {"x-death": deaths[:listed], **unlisted, **firsts}
+        yield {"x-death": deaths[:listed], **unlisted, **ends}
         listed //= 2
     count = {_FORGOTTEN: forgotten + len(_own(deaths))}  # never left out: it ends cycles
-    yield {"x-death": None, **count, **firsts}
+    yield {"x-death": None, **count, **ends}
     yield {"x-death": None, **count}
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import clipped
 from semq.broker import refusals
+from semq.broker.arguments import TIMER_MAX_MS
 from semq.broker.queues.bodies import Body, weight
 
 PERSISTENT = 2
@@ -133,7 +134,7 @@ def _keys(headers: Mapping[str, Any], name: str) -> list[str]:
 def read_expiration(value: str | None) -> int | None:
     """Return the expiration property in milliseconds, or None.
 
-    Raises PreconditionFailed unless it is a decimal number from 0 to 2**32 - 1.
+    Raises PreconditionFailed unless it is a decimal number from 0 to TIMER_MAX_MS.
     """
     if value is None:
         return None
@@ -145,15 +146,15 @@ def read_expiration(value: str | None) -> int | None:
         fault = f'{{leftover_string,"{surplus}"}}'
     elif number.startswith("-") and int(number):
         fault = f"{{value_negative,{int(number)}}}"
-    elif len(number) > _DIGITS_MAX or int(number) >= 2**32:
-        fault = f"{{value_too_big,{number}}}"
+    elif len(number) > _DIGITS_MAX or int(number) > TIMER_MAX_MS:
+        fault = f"{{value_too_large,{number}}}"
     if fault:
         raise refusals.bad_request(f"invalid expiration '{value}': {fault}")
     return int(number)
 
 
 _NUMBER = re.compile(r"((?:[+-]?[0-9]+)?)(.*)", re.DOTALL)
-_DIGITS_MAX = 20  # longer numbers are refused as too big
+_DIGITS_MAX = 20  # longer numbers are refused as too large
 
 
 class QueueEntry:

@@ -147,6 +147,16 @@ def test_a_frame_above_the_initial_maximum_is_refused() -> None:
     assert closed.pause
 
 
+@pytest.mark.parametrize("size", [8, 1, 3])
+def test_the_protocol_header_of_0_9_is_taken_for_0_9_1(size: int) -> None:
+    server = AnsweringServer()
+    server.start(0)
+    data = b"AMQP\x01\x01\x00\x09"
+    assert [event for at in range(0, 8, size) for event in server.receive(data[at : at + size], 0)] == []
+    ((channel, start),) = pamqp_frames(output(server))
+    assert (channel, start.name, start.version_major, start.version_minor) == (0, "Connection.Start", 0, 9)
+
+
 # Tune and open
 
 

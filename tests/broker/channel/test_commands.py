@@ -71,7 +71,7 @@ def test_soft_errors_close_the_channel_and_nothing_else(broker: RunningBroker, a
 
 def test_an_unknown_type_of_exchange_is_a_hard_error(broker: RunningBroker) -> None:
     result = refusal(broker.connect(), lambda c: c.exchange_declare("x", "x-unknown"))
-    assert result == (503, "COMMAND_INVALID - unknown exchange type 'x-unknown'")
+    assert result == (406, "PRECONDITION_FAILED - unknown exchange type 'x-unknown'")
 
 
 def test_declaring_again_in_the_same_way_is_no_error(channel: BlockingChannel) -> None:
