@@ -4,12 +4,14 @@ Documents of a hostile sender neither stop nor delay others. The last tests are 
 and about the statements of the writer.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import psycopg
 import pytest
 
+from semq.amqp.wire import encode_fields
 from semq.store.postgres.changes import _RARE
 from semq.store.postgres.load import _QUERIES
 from semq.store.postgres.statements import QUERY, STATEMENTS
@@ -144,12 +146,13 @@ def test_a_manifest_that_sql_cannot_read_is_parked_and_stops_no_other_document(d
     assert parked == [(1, "SEMQ-1116")]
 
 
-def test_a_document_with_wide_headers_is_received_at_once(database: str) -> None:
+@pytest.mark.parametrize("stored", [encode_fields, dict], ids=["fields", "map of an earlier version"])
+def test_a_document_with_wide_headers_is_received_at_once(database: str, stored: Callable[[Any], Any]) -> None:
     wide: dict[str, Any] = {"list": [None] * 60_000, "map": {f"key {n}": n for n in range(10_000)}, "empty": [[], {}]}
     with psycopg.connect(database) as connection:
         connection.execute("SET statement_timeout = '30s'")
         insert_waiting(connection, "1.77001", 1, 1)
-        set_attributes(connection, 1, {"user_headers": wide})
+        set_attributes(connection, 1, {"user_headers": stored(wide)})
         assert connection.execute("SELECT headers FROM semq_receive()").fetchall() == [(wide,)]
 
 
