@@ -173,7 +173,7 @@ class PostgresStore:
         return recovered
 
     async def inspect(self, expected: str | None = None) -> str | None:
-        """Return the revision of the tables, before the store is opened. Raises StoreUnavailable, and as ``inspect``."""
+        """Return the revision of the tables, before the store is opened. Raises what ``inspection.inspect`` raises."""
         found = await self.execute(inspect, self.owner.node, expected)
         if found.is_pooled:
             self._reader.note_pooler()

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +25,7 @@ from semq.config.settings import Settings
 from semq.errors import SemqError
 from semq.store.embedded.process import free_port
 from semq.store.postgres import ledger_partitions, migration
+from semq.store.postgres.conditions import requirements
 from semq.store.postgres.errors import (
     DatabaseReadOnly,
     EncodingUnfit,
@@ -305,28 +307,33 @@ async def test_a_publication_of_all_tables_hinders_neither_partitions_nor_deleti
     assert [name for name in tables if not name.startswith("semq_ledger_2")] == []  # these are dropped as a whole
 
 
-def test_the_requirements_name_who_keeps_the_node_waiting(database: str) -> None:
-    from semq.store.postgres.conditions import requirements
-
-    with psycopg.connect(database) as holder, psycopg.connect(database, autocommit=True) as observer:
+def test_the_requirements_name_who_keeps_the_node_waiting(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requirements, "FACTS", requirements.FACTS | {"wait_s": 0})
+    with (
+        psycopg.connect(database, application_name="a report") as holder,
+        psycopg.connect(database) as waiter,
+        psycopg.connect(database, autocommit=True) as observer,
+        ThreadPoolExecutor() as threads,
+    ):
         holder.execute("LOCK tb_0030")
-        holder.execute("SET application_name = 'a report'")
-        waiter = psycopg.connect(database, application_name="semq-writer")
-        try:
-            waiting = asyncio.new_event_loop().run_in_executor(None, _wait_for_lock, waiter)
-            facts, requirements.FACTS = requirements.FACTS, requirements.FACTS | {"wait_s": 0}
-            while not (found := requirements.hindrances(observer)):
-                observer.execute("SELECT pg_sleep(0.01)")
-            requirements.FACTS = facts
-            assert "a report" in found[0]
-        finally:
-            holder.rollback()
-            del waiting
-            waiter.close()
+        waiting = threads.submit(waiter.execute, "SELECT count(*) FROM tb_0030")
+        while not (found := requirements.hindrances(observer)):
+            observer.execute("SELECT pg_sleep(0.01)")
+        holder.rollback()
+        waiting.result()
+    assert "a report" in found[0]
 
 
-def _wait_for_lock(connection: "psycopg.Connection[tuple[object, ...]]") -> None:
-    connection.execute("SELECT count(*) FROM tb_0030")
+def test_the_requirements_name_who_holds_much_of_the_lock_table(
+    place: RoleDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with psycopg.connect(place.url) as holder, psycopg.connect(place.superuser_url, autocommit=True) as observer:
+        holder.execute("CREATE TABLE one (a int)")
+        assert requirements.hindrances(observer) == []
+        monkeypatch.setattr(requirements, "FACTS", requirements.FACTS | {"share": 1_000_000})
+        [found] = requirements.hindrances(observer)
+        holder.rollback()
+    assert place.role in found
 
 
 POOLER = """
