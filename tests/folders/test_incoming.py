@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from semq.app import Document
 from semq.folders.incoming import Incoming
-from semq.folders.layout import Layout, note_of
+from semq.folders.layout import Layout, note_of, read_note
 from semq.umx_t.app_key import AppKey
 from tests.mounts import mounted
 from tests.service.companion.reported import ConnectedStates
@@ -46,6 +46,7 @@ class FolderInbox:
         self.documents: asyncio.Queue[Document] = asyncio.Queue()
         self.acked: list[bytes] = []
         self.rejected: list[bytes] = []
+        self.headers: dict[str, Any] = {}  #: of the next documents
         self.parked: list[str] = []  #: reasons
         self.slow_documents: list[SlowDocument] = []
 
@@ -58,7 +59,7 @@ class FolderInbox:
 
     def _deliver(self, kind: type[D], lk0: str, key: AppKey, body: bytes) -> D:
         channel = FolderChannel(lambda: self.acked.append(body), lambda: self.rejected.append(body))
-        document = kind(lk0, "1.10008", "1.56001", key, body, "", _channel=channel)  # type: ignore[arg-type]
+        document = kind(lk0, "1.10008", "1.56001", key, body, "", headers=self.headers, _channel=channel)  # type: ignore[arg-type]
         self.documents.put_nowait(document)
         return document
 
@@ -163,6 +164,13 @@ async def test_a_full_disk_is_reported_with_the_file_and_advice(
     assert "Free disk space" in line["advice"]
     assert path in reported.failing[str(layout.arrived)].error
     await until(lambda: inbox.acked == [b"body"])
+
+
+async def test_the_note_has_the_own_headers_of_the_sender(layout: Layout, inbox: FolderInbox) -> None:
+    inbox.headers = {"x-ref": "R1", "x-correlation-id": "C1", "x-type": "order"}
+    inbox.deliver("1", AppKey("", "", "", "x"), b"body")
+    await until(lambda: inbox.acked == [b"body"])
+    assert read_note(layout.arrived / "10008" / "x")["headers"] == inbox.headers
 
 
 async def test_nothing_is_acknowledged_while_another_folder_has_the_path_of_the_root(
