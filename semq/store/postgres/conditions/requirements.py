@@ -41,6 +41,7 @@ from semq.store.postgres.errors import (
 CONNECTIONS = 8  # connections that a node needs: writer, readers, listener, extract
 WAIT_S = 5  # a session of the node that waits longer for a lock is a finding
 LOCKS_SHARE = 4  # a session that holds more than the lock table divided by this is a finding
+OPEN_S = 60  # a transaction with received documents that is open for longer is a finding
 PROBE_S = 5
 ADVISORY = "p.pronamespace = 'pg_catalog'::regnamespace AND p.proname LIKE 'pg\\_%%advisory%%'"
 OF_SCHEMA = (
@@ -125,7 +126,8 @@ REQUIREMENTS = (
         " ('semq_send', 'semq_status', 'semq_receive', 'semq_piece', 'semq_done', 'semq_park') ORDER BY 1",
     ),
 )  # fmt: skip
-# Sessions that hinder the node: those for whose locks it waits, and those that hold much of the lock table.
+# Sessions that hinder the node or receivers: those for whose locks the node waits, those that hold much of the lock table,
+# and those with received documents in a long transaction. Only superusers and members of pg_monitor see its time.
 HINDERING = """
     SELECT format('the node waits for a lock of %%s (process %%s of the server)',
         coalesce(nullif(o.application_name, ''), o.usename), o.pid)
@@ -140,8 +142,16 @@ HINDERING = """
             * (current_setting('max_connections')::int + current_setting('max_prepared_transactions')::int) AS room
         FROM pg_locks WHERE pid IS NOT NULL AND NOT fastpath GROUP BY pid
     ) l JOIN pg_stat_activity a ON a.pid = l.pid
-    WHERE l.held > l.room / %(share)s AND a.usename <> current_user"""
-FACTS = {"connections": CONNECTIONS, "wait_s": WAIT_S, "share": LOCKS_SHARE}
+    WHERE l.held > l.room / %(share)s AND a.usename <> current_user
+    UNION
+    SELECT format('%%s (role %%s, process %%s of the server) has received documents in a transaction open for %%s s',
+        coalesce(nullif(a.application_name, ''), 'a session'), a.usename, a.pid,
+        round(extract(epoch FROM clock_timestamp() - a.xact_start)))
+    FROM pg_stat_activity a
+    WHERE a.datname = current_database() AND a.usename <> current_user
+        AND a.xact_start < clock_timestamp() - %(open_s)s * interval '1 s'
+        AND EXISTS (SELECT FROM pg_locks l WHERE l.pid = a.pid AND l.locktype = 'advisory' AND l.granted)"""
+FACTS = {"connections": CONNECTIONS, "wait_s": WAIT_S, "share": LOCKS_SHARE, "open_s": OPEN_S}
 
 
 def unmet(connection: "psycopg.Connection[Any]") -> Iterator[tuple[Requirement, SemqError]]:

@@ -336,6 +336,18 @@ def test_the_requirements_name_who_holds_much_of_the_lock_table(
     assert place.role in found
 
 
+def test_the_requirements_name_who_keeps_received_documents(
+    place: RoleDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requirements, "FACTS", requirements.FACTS | {"open_s": 0})
+    with psycopg.connect(place.url) as receiver, psycopg.connect(place.superuser_url, autocommit=True) as observer:
+        receiver.execute("SELECT pg_advisory_xact_lock(1)")
+        [found] = requirements.hindrances(observer)
+        receiver.rollback()
+        assert place.role in found
+        assert requirements.hindrances(observer) == []
+
+
 POOLER = """
 [databases]
 {name} = host=127.0.0.1 port={port} dbname={name}
