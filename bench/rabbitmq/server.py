@@ -1,4 +1,7 @@
-"""Debian's RabbitMQ as separate processes, if it is installed, with folders and ports of their own."""
+"""Debian's RabbitMQ as separate processes, if it is installed, with folders and ports of their own.
+
+With ``root`` it is the one of another release of Debian, in this folder (``debian``).
+"""
 
 import json
 import os
@@ -11,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.ports import wait_for_server
+from bench.rabbitmq.debian import give_to_rabbitmq
 from semq.installation.configuration import ApplicationLogin, free_ports
 
 Definitions = Callable[[int], Mapping[str, Any]]  # argument: the port of the server
@@ -25,6 +29,11 @@ def is_installed() -> bool:
     return PROGRAM.exists()
 
 
+def chrooted(root: Path | None, *command: str, user: str = "root") -> list[str]:
+    """Return a command, or the one that runs it in ``root``."""
+    return list(command) if root is None else ["chroot", f"--userspec={user}:{user}", str(root), *command]
+
+
 class RabbitServer(NamedTuple):
     """A running RabbitMQ."""
 
@@ -35,7 +44,7 @@ class RabbitServer(NamedTuple):
 class RabbitNode:
     """One node of RabbitMQ, which may be started several times."""
 
-    def __init__(self, home: Path, port: int, internal_port: int, mapper: int) -> None:
+    def __init__(self, home: Path, port: int, internal_port: int, mapper: int, root: Path | None = None) -> None:
         """``home``: folder with the cookie of all nodes of a cluster. ``mapper``: port of the ``port_mapper``."""
         self.port = port
         self.name = f"semq{port}@localhost"
@@ -43,6 +52,7 @@ class RabbitNode:
         self._home = home
         self._internal_port = internal_port
         self._mapper = mapper
+        self._root = root
         self.process: subprocess.Popen[bytes] | None = None
 
     def write(self, lines: Sequence[str] = (), plugins: Sequence[str] = ()) -> None:
@@ -51,25 +61,32 @@ class RabbitNode:
         listens = f"listeners.tcp.local = 127.0.0.1:{self.port}"
         (self.folder / "rabbitmq.conf").write_text("\n".join([listens, *lines, ""]))
         (self.folder / "plugins").write_text(f"[{','.join(plugins)}].")
+        if self._root is not None:
+            give_to_rabbitmq(self._root, self._home)
+
+    def _path(self, path: Path) -> str:
+        """Return a path as the node sees it."""
+        return str(path) if self._root is None else f"/{path.relative_to(self._root)}"
 
     def start(self) -> subprocess.Popen[bytes]:
         """Start the processes of the node; return the first one, whose id is also their session id."""
         environment = {
             **os.environ,
-            "HOME": str(self._home),
+            "HOME": self._path(self._home),
             "RABBITMQ_NODENAME": self.name,
-            "RABBITMQ_MNESIA_BASE": str(self.folder / "mnesia"),
-            "RABBITMQ_LOG_BASE": str(self.folder / "log"),
+            "RABBITMQ_MNESIA_BASE": self._path(self.folder / "mnesia"),
+            "RABBITMQ_LOG_BASE": self._path(self.folder / "log"),
             "RABBITMQ_CONF_ENV_FILE": os.devnull,
-            "RABBITMQ_CONFIG_FILE": str(self.folder / "rabbitmq"),
-            "RABBITMQ_ENABLED_PLUGINS_FILE": str(self.folder / "plugins"),
+            "RABBITMQ_CONFIG_FILE": self._path(self.folder / "rabbitmq"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": self._path(self.folder / "plugins"),
             "RABBITMQ_DIST_PORT": str(self._internal_port),
             "ERL_EPMD_PORT": str(self._mapper),
             "ERL_EPMD_ADDRESS": "127.0.0.1",
         }
         with (self.folder / "out").open("ab") as out:
             # The script starts another process. They get a session of their own, so that ``signal`` reaches both.
-            process = subprocess.Popen([PROGRAM], env=environment, stdout=out, stderr=out, start_new_session=True)
+            command = chrooted(self._root, str(PROGRAM), user="rabbitmq")
+            process = subprocess.Popen(command, env=environment, stdout=out, stderr=out, start_new_session=True)
         self.process = process
         return process
 
@@ -108,13 +125,15 @@ def cluster_nodes(home: Path, mapper: int, count: int, login: ApplicationLogin) 
 
 
 @contextmanager
-def port_mapper() -> Iterator[int]:
+def port_mapper(root: Path | None = None) -> Iterator[int]:
     """Run a port mapper of Erlang, through which nodes find each other; yield its port.
 
     Otherwise a node would start one as a daemon that never ends.
     """
     (port,) = free_ports(1)
-    process = subprocess.Popen(["epmd", "-port", str(port), "-address", "127.0.0.1"], stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        chrooted(root, "epmd", "-port", str(port), "-address", "127.0.0.1"), stderr=subprocess.DEVNULL
+    )
     try:
         wait_for_server(port, START_S, lambda: process.poll() is None, amqp=False)
         yield port
@@ -124,18 +143,23 @@ def port_mapper() -> Iterator[int]:
 
 
 @contextmanager
-def rabbitmq() -> Iterator[int]:
+def rabbitmq(root: Path | None = None) -> Iterator[int]:
     """Run a fresh RabbitMQ with its defaults (guest, guest, /), and yield its port."""
-    with server() as running:
+    with server(root=root) as running:
         yield running.port
 
 
 @contextmanager
-def server(plugins: Sequence[str] = (), definitions: Definitions | None = None) -> Iterator[RabbitServer]:
+def server(
+    plugins: Sequence[str] = (), definitions: Definitions | None = None, root: Path | None = None
+) -> Iterator[RabbitServer]:
     """Run a fresh RabbitMQ with these plugins, and these definitions instead of its defaults."""
-    with tempfile.TemporaryDirectory(prefix="rabbitmq-", ignore_cleanup_errors=True) as name, port_mapper() as mapper:
+    temporary = tempfile.TemporaryDirectory(
+        prefix="rabbitmq-", ignore_cleanup_errors=True, dir=None if root is None else root / "var/tmp"
+    )
+    with temporary as name, port_mapper(root) as mapper:
         port, internal = free_ports(2)
-        node = RabbitNode(Path(name), port, internal, mapper)
+        node = RabbitNode(Path(name), port, internal, mapper, root)
         lines = []
         if definitions is not None:
             file = Path(name) / "definitions.json"

@@ -1,6 +1,9 @@
 """``./run differential``: the same operations on a node and on Debian's RabbitMQ, every reply compared.
 
-    ./run differential [--lots N] [--seed N] [--only TEXT] [--node PORT] [--rabbitmq PORT] [--record]
+    ./run differential [--lots N] [--seed N] [--only TEXT] [--node PORT] [--rabbitmq PORT] [--root DIR] [--record]
+
+Recorded versions: the one of this Debian, and with ``--root DIR`` the one of Debian 13, which is installed in DIR if it
+is not there (``bench/rabbitmq/debian.py``).
 
 Exit status 0: no difference except the known ones (``differences``); 1: other differences, each printed with both
 transcripts; 69: RabbitMQ is not installed.
@@ -14,6 +17,7 @@ from difflib import unified_diff
 from pathlib import Path
 
 from bench.lone_node import node
+from bench.rabbitmq.debian import install
 from bench.rabbitmq.server import PROGRAM, is_installed, rabbitmq
 from tests.differential.chance import draw
 from tests.differential.differences import known_differences
@@ -23,6 +27,7 @@ from tests.differential.recordings import record, version_of
 from tests.differential.scripts import SCRIPTS, removals_for
 
 EXIT_UNAVAILABLE = 69
+RELEASE = "trixie"
 
 
 def perform(port: int, script: Script) -> list[str]:
@@ -48,12 +53,17 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--node", type=int, metavar="PORT", help="port of a running node (default: start one)")
     parser.add_argument("--rabbitmq", type=int, metavar="PORT", help="port of a running RabbitMQ (default: start one)")
     parser.add_argument(
+        "--root", type=Path, metavar="DIR", help="start the RabbitMQ of Debian 13 in DIR (needs root and debootstrap)"
+    )
+    parser.add_argument(
         "--record", action="store_true", help="write the answers of RabbitMQ to the file of its version"
     )
     arguments = parser.parse_args(argv)
     if arguments.record and arguments.only:
         parser.error("--record replaces the answers to all scripts: leave out --only")
-    if arguments.rabbitmq is None and not is_installed():
+    if arguments.root is not None:
+        install(arguments.root.absolute(), RELEASE)
+    elif arguments.rabbitmq is None and not is_installed():
         print(f"differential: RabbitMQ is not installed ({PROGRAM}; Debian: apt-get install "
               "rabbitmq-server). For a running one: --rabbitmq PORT (guest, guest).", file=sys.stderr)  # fmt: skip
         return EXIT_UNAVAILABLE
@@ -61,7 +71,9 @@ def main(argv: list[str] | None = None) -> int:
     scripts |= {f"random {seed}": draw(seed) for seed in range(arguments.seed, arguments.seed + arguments.lots)}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="semq-differential-")))
-        rabbitmq_port = arguments.rabbitmq or stack.enter_context(rabbitmq())
+        rabbitmq_port = arguments.rabbitmq or stack.enter_context(
+            rabbitmq(None if arguments.root is None else arguments.root.absolute())
+        )
         node_port = arguments.node or stack.enter_context(node(folder))
         return _compare(scripts, node_port, rabbitmq_port, arguments.record)
 
