@@ -60,6 +60,7 @@ class InboxQueue(ServiceQueue):
         "x-max-priority": "documents have the priorities of their senders",
         "x-dead-letter-exchange": REJECTED,
         "x-dead-letter-routing-key": REJECTED,
+        "x-dead-letter-strategy": REJECTED,
         "x-delivery-limit": "a document is parked after protocol.deliveries_max deliveries",
     }
 

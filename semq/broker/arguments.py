@@ -48,6 +48,7 @@ class QueueSettings:
     dead_letter_routing_key: str | None = None
     single_active_consumer: bool = False
     delivery_limit: int | None = None
+    at_least_once: bool = False  #: a dead letter stays until all its queues have it
     queue_type: str = "classic"
     queue_mode: str = "default"
 
@@ -117,6 +118,12 @@ def _overflow(value: Any) -> Overflow:
         raise ValueError("invalid_overflow") from None
 
 
+def _at_least_once(value: Any) -> bool:
+    if value not in ("at-most-once", "at-least-once"):
+        raise ValueError("invalid_dlx_strategy")
+    return bool(value == "at-least-once")
+
+
 def _one_of(subject: str, *permitted: str) -> Callable[[Any], str]:
     def check(value: Any) -> str:
         if value not in permitted:
@@ -143,6 +150,7 @@ QUEUE_ARGUMENTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     # A quorum queue is a durable queue here: the store gives the same guarantees. ``stream`` is not supported.
     "x-queue-type": ("queue_type", _one_of("queue type", "classic", "quorum")),
     "x-delivery-limit": ("delivery_limit", _delivery_limit),
+    "x-dead-letter-strategy": ("at_least_once", _at_least_once),
 }
 
 
@@ -164,7 +172,11 @@ def read_queue_arguments(arguments: Mapping[str, Any]) -> QueueSettings:
                 raise BadArgumentError(name, str(error), is_type=isinstance(error, TypeError)) from None
     if "dead_letter_routing_key" in fields and "dead_letter_exchange" not in fields:
         raise BadArgumentError("x-dead-letter-routing-key", "routing_key_but_no_dlx_defined")
-    return QueueSettings(**fields)
+    settings = QueueSettings(**fields)
+    has_limit = settings.max_length is not None or settings.max_length_bytes is not None
+    if settings.at_least_once and has_limit and settings.overflow is Overflow.DROP_HEAD:
+        raise BadArgumentError("x-dead-letter-strategy", "at-least-once with a limit needs x-overflow reject-publish")
+    return settings
 
 
 def first_difference(arguments: Mapping[str, Any], current: Mapping[str, Any]) -> str | None:

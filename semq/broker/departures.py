@@ -35,6 +35,7 @@ class Departure(Enum):
     DEAD_LETTERED = "dead_lettered"
     DEAD_LETTER_UNROUTED = "dead_letter_unrouted"
     DEAD_LETTER_REFUSED = "dead_letter_refused"
+    DEAD_LETTER_RETAINED = "dead_letter_retained"
     CYCLE = "cycle"
     PURGED = "purged"
     QUEUE_DELETED = "queue_deleted"
@@ -56,6 +57,9 @@ DEPARTURES: dict[Departure, DepartureRow] = {
         "dropped: the dead-letter exchange is missing or leads to no queue", logging.WARNING
     ),
     Departure.DEAD_LETTER_REFUSED: DepartureRow("dropped: a full queue refused the dead letter", logging.WARNING),
+    Departure.DEAD_LETTER_RETAINED: DepartureRow(
+        "retained: its dead-letter exchange cannot put it into a queue", logging.WARNING
+    ),
     Departure.CYCLE: DepartureRow("dropped: a cycle of dead-letter exchanges without a rejection", logging.WARNING),
     Departure.MISSING: DepartureRow("missing in the store", logging.ERROR),
     # A client or an argument has asked for these.
@@ -102,6 +106,9 @@ class Departures:
         self._unlogged[key] = 0
         self._log(*key, count, "" if routing_key is None else f" (routing key {shown(routing_key, _SHOWN_MAX)!r})")
         self._watch()
+
+    def note_of_queue(self, way: Departure, queue: str, count: int = 1, routing_key: str | None = None) -> None:
+        self.note(way, f"queue {queue}", count, routing_key)
 
     def log_rest(self) -> None:
         """Log the number of departures since the last line of each way and place."""

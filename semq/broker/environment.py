@@ -8,7 +8,7 @@ from semq.broker.departures import Departures
 from semq.broker.durable.journal import Journal
 from semq.broker.long_tasks import LongTasks
 from semq.broker.memory_gauge import MemoryGauge
-from semq.broker.queues.message import Message
+from semq.broker.queues.message import Message, QueueEntry
 from semq.broker.queues.pages import Pager
 from semq.broker.timers import Timers
 from semq.clock import Clock
@@ -59,12 +59,12 @@ class Environment:
         self.long_tasks = LongTasks() if long_tasks is None else long_tasks  # an empty LongTasks is false
         self.pager = pager  # None: all messages stay in memory
         self.on_changed: Callable[[], None] = lambda: None  # a queue has changed without a request of a client
-        self.on_dead: Callable[[Any, Message, DeathReason], None] = lambda *_: None
+        self.on_dead: Callable[[Any, Message, DeathReason, QueueEntry | None], None] = lambda *_: None
         self.on_unused: Callable[[Any], None] = lambda _: None
 
     def report_to(
         self,
-        dead: Callable[[Any, Message, DeathReason], None],
+        dead: Callable[[Any, Message, DeathReason, QueueEntry | None], None],
         unused: Callable[[Any], None],
         changed: Callable[[], None],
     ) -> None:

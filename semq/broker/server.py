@@ -238,9 +238,11 @@ class AmqpServer:
             "alarms": self.counters.alarms,
         }
 
-    def departures(self) -> dict[str, int]:
-        """Return the numbers of messages that left without a consumer, by way."""
-        return {way.value: sum(vhost.env.departures.counts[way] for vhost in self.vhosts.values()) for way in Departure}
+    def status(self) -> dict[str, Any]:
+        """Return the parts of ``node.status`` about the broker; ``departures`` by way."""
+        every = [vhost.env.departures.counts for vhost in self.vhosts.values()]
+        departures = {way.value: sum(counts[way] for counts in every) for way in Departure}
+        return {"amqp": self.counts(), "departures": departures, "shortage": self.alarm}
 
     # For sessions.
 

@@ -18,7 +18,10 @@ from semq.broker.queues.queue import Queue
 from semq.broker.routing.exchanges import Exchange
 from semq.broker.routing.routes import route
 from semq.broker.services import ServiceExchange, ServiceQueue, SessionInfo
+from semq.broker.timers import Timer
 from semq.store.broker.operations import StoreOp
+
+RETRY_S = 5.0  # pause before the next attempt to route retained dead letters
 
 
 @dataclass(slots=True)
@@ -83,6 +86,8 @@ class _Death:
     queue: Queue
     message: Message
     reason: DeathReason
+    entry: QueueEntry | None  #: with x-dead-letter-strategy at-least-once: it stays in its queue until it is routed
+    is_retained: bool = False
 
 
 class VirtualHost(VhostDefinitions):
@@ -96,6 +101,8 @@ class VirtualHost(VhostDefinitions):
         #: sends a direct reply to the channel in the routing key; returns whether the channel exists
         self.send_reply: Callable[[Message], bool] = lambda _: False
         self._deaths: deque[_Death] = deque()
+        self._retained: dict[Queue, deque[_Death]] = {}  # deaths at least once that could not be routed
+        self._retry: Timer | None = None
         self._is_routing_dead = False
         env.report_to(self._on_dead, self._on_unused, self.route_dead_letters)
 
@@ -105,9 +112,9 @@ class VirtualHost(VhostDefinitions):
         else:
             self.queues[service.name] = service
 
-    def _on_dead(self, queue: Queue, message: Message, reason: DeathReason) -> None:
+    def _on_dead(self, queue: Queue, message: Message, reason: DeathReason, entry: QueueEntry | None) -> None:
         retain(message.body)
-        self._deaths.append(_Death(queue, message, reason))
+        self._deaths.append(_Death(queue, message, reason, entry))
 
     def _on_unused(self, queue: Queue) -> None:
         self.remove_queue(queue)
@@ -218,7 +225,7 @@ class VirtualHost(VhostDefinitions):
     def _admit_prepared(self, entries: list[tuple[Queue, QueueEntry]]) -> None:
         for queue, entry in entries:
             if queue.is_deleted:
-                self.env.departures.note(Departure.QUEUE_DELETED, queue.place)
+                self.env.departures.note_of_queue(Departure.QUEUE_DELETED, queue.name)
                 release(entry.message.body)
                 continue
             queue.admit(entry)
@@ -233,10 +240,34 @@ class VirtualHost(VhostDefinitions):
         try:
             while self._deaths:
                 death = self._deaths.popleft()
-                self._route_dead_letter(death)
-                release(death.message.body)
+                if self._route_dead_letter(death):
+                    self._end_death(death)
+                else:
+                    self._retain(death)
         finally:
             self._is_routing_dead = False
+
+    def _end_death(self, death: _Death) -> None:
+        release(death.message.body)
+        if death.entry is not None:
+            death.queue.forget_dead(death.entry)
+            self._deaths.extend(self._retained.pop(death.queue, ()))
+
+    def _retain(self, death: _Death) -> None:
+        if not death.is_retained:
+            self.env.departures.note_of_queue(Departure.DEAD_LETTER_RETAINED, death.queue.name)
+        death.is_retained = True
+        self._retained.setdefault(death.queue, deque()).append(death)
+        if self._retry is None:
+            self._retry = self.env.timers.at(self.env.clock.monotonic() + RETRY_S, self._retry_retained)
+
+    def _retry_retained(self) -> None:
+        """Route one retained death of each queue again, and after it, if it succeeds, the others."""
+        self._retry = None
+        for queue, waiting in list(self._retained.items()):
+            self._deaths.append(waiting.popleft())
+            if not waiting:
+                del self._retained[queue]
 
     @property
     def has_dead_letters(self) -> bool:
@@ -246,14 +277,19 @@ class VirtualHost(VhostDefinitions):
         """Note the messages that end with this process."""
         for queue in self.queues.values():
             if isinstance(queue, Queue):
-                self.env.departures.note(Departure.TRANSIENT, queue.place, queue.ready.transient_count)
+                retained = (death.entry for death in self._retained.get(queue, ()))
+                count = sum(entry is not None and not entry.is_stored for entry in retained)
+                self.env.departures.note_of_queue(Departure.TRANSIENT, queue.name, queue.ready.transient_count + count)
 
-    def _route_dead_letter(self, death: _Death) -> None:
+    def _route_dead_letter(self, death: _Death) -> bool:
+        """Route a dead message, or note its loss; return False if it must be retained."""
         settings, departures = death.queue.settings, self.env.departures
         exchange = self.exchanges.get(settings.dead_letter_exchange or "")
+        must_arrive = death.entry is not None and not death.queue.is_deleted
         if exchange is None or is_closed(exchange):  # closed: declared by an older version
-            departures.note(Departure.DEAD_LETTER_UNROUTED, death.queue.place)
-            return
+            if not must_arrive:
+                departures.note_of_queue(Departure.DEAD_LETTER_UNROUTED, death.queue.name)
+            return not must_arrive
         message = dead_letter(
             death.message,
             death.queue.name,
@@ -263,16 +299,19 @@ class VirtualHost(VhostDefinitions):
             settings.dead_letter_routing_key,
         )
         queues = self.route_message(exchange, message)
+        if must_arrive and (not queues or any(q.is_limited and q.would_refuse(1, message.size) for q in queues)):
+            return False
         if not queues:
-            departures.note(Departure.DEAD_LETTER_UNROUTED, death.queue.place, routing_key=message.routing_key)
+            departures.note_of_queue(Departure.DEAD_LETTER_UNROUTED, death.queue.name, routing_key=message.routing_key)
         open_queues = []
         for queue in queues:
             if would_cycle(message, queue.name):
-                departures.note(Departure.CYCLE, queue.place)
+                departures.note_of_queue(Departure.CYCLE, queue.name)
             else:
                 open_queues.append(queue)
         if self.send(message, open_queues, Departure.DEAD_LETTER_REFUSED).queues:
-            departures.note(Departure.DEAD_LETTERED, death.queue.place)
+            departures.note_of_queue(Departure.DEAD_LETTERED, death.queue.name)
+        return True
 
 
 def _place(exchange: Exchange) -> str:

@@ -135,7 +135,9 @@ def begin_attempts(works: Sequence[Work]) -> Needs:
 class JoinedPosts:
     """The work that is posted in a block, joined to one piece."""
 
-    def __init__(self) -> None:
+    def __init__(self, post: Callable[[Work], None]) -> None:
+        """``post``: of the store, which first calls ``take``."""
+        self._post = post
         self._works: list[Work] | None = None  # None outside of a block
 
     def take(self, work: Work) -> bool:
@@ -146,7 +148,7 @@ class JoinedPosts:
         return True
 
     @contextmanager
-    def as_one(self, post: Callable[[Work], None]) -> Iterator[None]:
+    def as_one(self) -> Iterator[None]:
         """Join the work that is posted in the block, which must not wait: all of it is committed, or nothing.
 
         If one piece fails, or the block raises an error, all pieces are abandoned with this error.
@@ -160,7 +162,7 @@ class JoinedPosts:
             abandon_all(works, error)
             raise
         self._works = None
-        post(joined(works))
+        self._post(joined(works))
 
 
 class WorkStore(Protocol):

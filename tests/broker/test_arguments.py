@@ -21,6 +21,7 @@ from tests.differential.chance import ARGUMENTS
 # Arguments whose effect depends on time, consumers or the broker
 NOT_IN_RANDOM_SCRIPTS = (
     "x-message-ttl", "x-expires", "x-single-active-consumer", "x-delivery-limit", "x-queue-type", "x-queue-mode",
+    "x-dead-letter-strategy",
 )  # fmt: skip
 GOOD: list[tuple[str, Any, Any]] = [
     ("x-message-ttl", 0, 0),
@@ -36,6 +37,8 @@ GOOD: list[tuple[str, Any, Any]] = [
     ("x-delivery-limit", -1, None),
     ("x-queue-type", "quorum", "quorum"),
     ("x-queue-mode", "lazy", "lazy"),
+    ("x-dead-letter-strategy", "at-least-once", True),
+    ("x-dead-letter-strategy", "at-most-once", False),
 ]
 BAD: list[tuple[str, Any]] = [
     ("x-dead-letter-routing-key", "k" * 256),
@@ -58,6 +61,8 @@ BAD: list[tuple[str, Any]] = [
     ("x-delivery-limit", -2),
     ("x-queue-type", "stream"),
     ("x-queue-mode", "eager"),
+    ("x-dead-letter-strategy", "exactly-once"),
+    ("x-dead-letter-strategy", True),
 ]
 
 
@@ -103,6 +108,14 @@ def test_a_dead_letter_routing_key_needs_an_exchange() -> None:
         read_queue_arguments({"x-dead-letter-routing-key": "k", "x-dead-letter-exchange": "e"}).dead_letter_routing_key
         == "k"
     )
+
+
+@pytest.mark.parametrize("limit", ["x-max-length", "x-max-length-bytes"])
+def test_a_queue_that_drops_messages_at_its_limit_cannot_keep_dead_letters(limit: str) -> None:
+    arguments = {"x-dead-letter-strategy": "at-least-once", limit: 5}
+    with pytest.raises(BadArgumentError, match="needs x-overflow reject-publish"):
+        read_queue_arguments(arguments)
+    assert read_queue_arguments(arguments | {"x-overflow": "reject-publish"}).at_least_once
 
 
 def test_unknown_arguments_change_nothing() -> None:

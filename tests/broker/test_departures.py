@@ -13,10 +13,12 @@ from semq.amqp.errors import AmqpError
 from semq.broker.departures import DEPARTURES, OTHER_PLACES, PLACES_MAX, QUIET_S, Departure
 from semq.broker.queues.message import QueueEntry
 from semq.broker.queues.queue import Disposition, Queue
+from semq.broker.vhost import RETRY_S
 from tests.broker.pure import Model, bytes_of, message_of
 
 ROOT = Path(__file__).parents[2]
-LOSSES = [way for way in Departure if way is not Departure.DEAD_LETTERED]
+NO_LOSSES = (Departure.DEAD_LETTERED, Departure.DEAD_LETTER_RETAINED)
+LOSSES = [way for way in Departure if way not in NO_LOSSES]
 
 
 def publish(model: Model, exchange: str = "", key: str = "q", *, mandatory: bool = False, **properties: Any) -> None:
@@ -64,6 +66,13 @@ def expire(model: Model) -> None:
     model.queue()
     publish(model, expiration="10")
     model.advance_time(0.01)
+
+
+def retain(model: Model) -> None:
+    model.queue(message_ttl=10, dead_letter_exchange="none", dead_letter_strategy="at-least-once")
+    publish(model)
+    model.advance_time(0.01)
+    model.advance_time(RETRY_S)
 
 
 def purge(model: Model) -> None:
@@ -114,6 +123,7 @@ SCENES: dict[Departure, tuple[Callable[[Model], None], str]] = {
         lambda model: die_into(model, max_length=0, overflow="reject-publish"),
         "queue target",
     ),
+    Departure.DEAD_LETTER_RETAINED: (retain, "queue q"),
     Departure.CYCLE: (circulate, "queue q"),
     Departure.PURGED: (purge, "queue q"),
     Departure.QUEUE_DELETED: (delete, "queue q"),
@@ -187,7 +197,11 @@ arguments = st.fixed_dictionaries(
     },
 )
 dead_letters = st.fixed_dictionaries(
-    {}, optional={"dead_letter_exchange": st.sampled_from(TARGETS)}
+    {},
+    optional={
+        "dead_letter_exchange": st.sampled_from(TARGETS),
+        "dead_letter_strategy": st.sampled_from(["at-most-once", "at-least-once"]),
+    },
 ) | st.fixed_dictionaries(
     {"dead_letter_exchange": st.sampled_from(TARGETS), "dead_letter_routing_key": st.sampled_from([*QUEUES, "nowhere"])}
 )
@@ -215,7 +229,7 @@ actions = st.lists(
     )
     | st.tuples(st.sampled_from(["get", "purge", "delete"]), st.sampled_from(QUEUES))
     | st.tuples(st.just("settle"), st.sampled_from(Disposition))
-    | st.tuples(st.just("wait"), st.sampled_from([0.0, 0.01])),
+    | st.tuples(st.just("wait"), st.sampled_from([0.0, 0.01, RETRY_S])),
     max_size=12,
 )
 
@@ -233,7 +247,8 @@ class Topology:
     def present(self) -> set[bytes]:
         queues = (queue for queue in self.model.vhost.queues.values() if isinstance(queue, Queue))
         waiting = (entry for queue in queues for entry in queue.ready)
-        return {bytes_of(entry) for entry in (*waiting, *(entry for _, entry in self.unacked))}
+        retained = (death.entry for deaths in self.model.vhost._retained.values() for death in deaths if death.entry)
+        return {bytes_of(entry) for entry in (*waiting, *retained, *(entry for _, entry in self.unacked))}
 
     def all(self) -> Iterator[bytes]:
         return (b"%d" % number for number in range(self.published))
@@ -286,6 +301,8 @@ def test_every_confirmed_message_arrives_or_its_departure_is_counted(
         table = {} if alternate is None else {"alternate-exchange": alternate}
         model.vhost.declare_exchange(name, kind, False, False, False, table)
     for name, (limits, dead) in zip(QUEUES, of_queues, strict=True):
+        if dead.get("dead_letter_strategy") == "at-least-once" and "max_length" in limits:
+            limits = {**limits, "overflow": "reject-publish"}
         model.queue(name, **limits, **dead)
     for source, destination, key in bound:
         ends = model.vhost.exchanges | model.vhost.queues

@@ -79,20 +79,21 @@ def test_joined_work_fails_as_a_whole_and_harms_no_other_work() -> None:
 
 
 def test_if_a_block_raises_an_error_its_work_is_abandoned_with_it() -> None:
-    posts, posted, errors = JoinedPosts(), list[Work](), list[Exception]()
+    posted, errors = list[Work](), list[Exception]()
+    posts = JoinedPosts(posted.append)
     assert not posts.take(noting_work([]))
     work = noting_work([])
     work.on_failure = errors.append
 
     def fail() -> None:
-        with posts.as_one(posted.append):
+        with posts.as_one():
             assert posts.take(work)
             raise BadInput("no")
 
     with pytest.raises(BadInput):
         fail()
     assert ([type(error) for error in errors], posted) == ([BadInput], [])
-    with posts.as_one(posted.append):
+    with posts.as_one():
         assert posts.take(noting_work([]))
     assert len(posted) == 1
     assert not posts.take(noting_work([]))

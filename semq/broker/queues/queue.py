@@ -40,6 +40,8 @@ class Queue:
         "auto_delete",
         "consumers",
         "durable",
+        "dying",
+        "dying_bytes",
         "encoded_arguments",
         "env",
         "exclusive_consumer",
@@ -94,6 +96,7 @@ class Queue:
         self.exclusive_consumer: QueueConsumer | None = None
         self.next_position = 1
         self.unacked = 0
+        self.dying = self.dying_bytes = 0  # dead messages that wait for their dead-letter exchange, and their bodies
         self.is_deleted = False
         self.is_limited = settings.max_length is not None or settings.max_length_bytes is not None
         self.has_expiring = False  # whether a message with a time to live has waited here
@@ -103,11 +106,6 @@ class Queue:
         self.note_use()
 
     # Input.
-
-    @property
-    def place(self) -> str:
-        """The queue, as departures name it."""
-        return f"queue {self.name}"
 
     def refuses(self, message: Message, way: Departure = Departure.REFUSED) -> bool:
         """Return whether the full queue refuses the message (x-overflow); with reject-publish-dlx, dead-letter it.
@@ -119,9 +117,9 @@ class Queue:
             return False
         goes_on = settings.overflow is Overflow.REJECT_PUBLISH_DLX and settings.dead_letter_exchange is not None
         if goes_on:
-            self.env.on_dead(self, message, DeathReason.MAXLEN)
+            self.env.on_dead(self, message, DeathReason.MAXLEN, None)
         if not goes_on or way is Departure.REFUSED:
-            self.env.departures.note(way, self.place)
+            self.env.departures.note_of_queue(way, self.name)
         return True
 
     def would_refuse(self, count: int, size: int) -> bool:
@@ -211,7 +209,7 @@ class Queue:
         self.env.pager.read_in(self, page, lambda entries: self._page_read(lane, page, entries))
 
     def _page_read(self, lane: PriorityLane, page: QueuePage, entries: list[QueueEntry]) -> None:
-        self.env.departures.note(Departure.MISSING, self.place, page.count - len(entries))
+        self.env.departures.note_of_queue(Departure.MISSING, self.name, page.count - len(entries))
         self.ready.insert_page(lane, page, entries)
         self.has_expiring = self.has_expiring or any(entry.expires_at is not None for entry in entries)
         self._continue()
@@ -313,7 +311,7 @@ class Queue:
         if self.is_deleted:
             for entry in entries:
                 if disposition is not Disposition.ACK:
-                    self.env.departures.note(Departure.QUEUE_DELETED, self.place)
+                    self.env.departures.note_of_queue(Departure.QUEUE_DELETED, self.name)
                 self._forget(entry)
             return
         has_returned = False
@@ -352,18 +350,29 @@ class Queue:
         release(entry.message.body)
 
     def _dead_letter(self, entry: QueueEntry, reason: DeathReason) -> None:
-        if self.settings.dead_letter_exchange is not None:
-            self.env.on_dead(self, entry.message, reason)
+        settings = self.settings
+        if settings.dead_letter_exchange is None:
+            self.env.departures.note_of_queue(Departure(reason.value), self.name)
+        elif settings.at_least_once:
+            self.dying, self.dying_bytes = self.dying + 1, self.dying_bytes + entry.message.size
+            self.env.on_dead(self, entry.message, reason, entry)
+            return
         else:
-            self.env.departures.note(Departure(reason.value), self.place)
+            self.env.on_dead(self, entry.message, reason, None)
+        self._forget(entry)
+
+    def forget_dead(self, entry: QueueEntry) -> None:
+        """Forget a dead message that its dead-letter exchange has taken."""
+        self.dying, self.dying_bytes = self.dying - 1, self.dying_bytes - entry.message.size
         self._forget(entry)
 
     # Limits and deadlines.
 
     def _is_over(self, more: int = 0, more_bytes: int = 0) -> bool:
         settings, ready = self.settings, self.ready
-        if settings.max_length is not None and len(ready) + more > settings.max_length:
+        if settings.max_length is not None and len(ready) + self.dying + more > settings.max_length:
             return True
+        more_bytes += self.dying_bytes
         return settings.max_length_bytes is not None and ready.bytes + more_bytes > settings.max_length_bytes
 
     def _drop_surplus(self) -> None:
@@ -453,8 +462,8 @@ class Queue:
     def purge(self, then: Callable[[], None] = lambda: None) -> int:
         """Delete the waiting messages, not the unacknowledged ones, and call ``then``. Return how many there were."""
         count = len(self.ready)
-        self.env.departures.note(Departure.PURGED, self.place, count)
-        self.env.long_tasks.do(chain(self._delete_in_slices(*self.ready.clear()), _single_call(then)))
+        self.env.departures.note_of_queue(Departure.PURGED, self.name, count)
+        self.env.long_tasks.do(chain(self._delete_in_slices(*self.ready.clear()), (call() for call in (then,))))
         return count
 
     def _delete_in_slices(self, entries: list[QueueEntry], pages: list[QueuePage]) -> Iterator[None]:
@@ -475,7 +484,7 @@ class Queue:
     def delete(self) -> int:
         """End the queue and delete its waiting messages; return their number."""
         count = len(self.ready)
-        self.env.departures.note(Departure.QUEUE_DELETED, self.place, count)
+        self.env.departures.note_of_queue(Departure.QUEUE_DELETED, self.name, count)
         self.env.long_tasks.do(self._delete_in_slices(*self.ready.clear()))
         self.is_deleted = True
         waiting, self.read_waiters = self.read_waiters, []
@@ -488,8 +497,3 @@ class Queue:
             self.consumers.remove(consumer)
             consumer.note_cancelled()
         return count
-
-
-def _single_call(then: Callable[[], None]) -> Iterator[None]:
-    then()
-    yield from ()

@@ -28,7 +28,7 @@ from semq.store.broker.operations import (
 )
 from semq.store.broker.statements import BROKER
 from semq.store.postgres.lease import Lease
-from semq.store.work import COMMITTED, NO_NEEDS, Steps, Work, work
+from semq.store.work import COMMITTED, NO_NEEDS, JoinedPosts, Steps, Work, work
 
 log = logging.getLogger(__name__)
 
@@ -70,11 +70,10 @@ FETCHED = 10_000  # rows that a cursor fetches at a time
 class WriterPort(Protocol):
     """The part of ``postgres.PostgresStore`` that is used here."""
 
+    joined: JoinedPosts
+
     def post(self, work: Work) -> None:
         """Queue a piece of work."""
-
-    def as_one(self) -> AbstractContextManager[None]:
-        """As ``PostgresStore.as_one``."""
 
     async def execute(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call ``query`` with a connection of its own, in a thread."""
@@ -120,7 +119,7 @@ class PostgresMessageStore:
         self._store.post(saving)
 
     def as_one(self) -> AbstractContextManager[None]:
-        return self._store.as_one()
+        return self._store.joined.as_one()
 
     def read_messages(self, queue_id: int, positions: Sequence[int], done: RowsDone) -> None:
         self._later(self._read_messages(queue_id, list(positions), done))

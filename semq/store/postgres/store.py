@@ -11,7 +11,7 @@ await store.stop()                   # finishes the posted work
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -113,13 +113,13 @@ class PostgresStore:
         self.chain = Chain("", None)
         self._reader = Reader(lambda: self.url, readers)
         self._ahead: BodiesAhead | None = None
-        self._joined = JoinedPosts()
+        self.joined = JoinedPosts(self.post)
 
     # ------------------------------------------------------------------------------------------------- WorkStore
 
     def post(self, work: Work, *, later: bool = False) -> None:
         """Queue a piece of work, and open a resting store again. In a closed store the work fails: StoreUnavailable."""
-        if self._joined.take(work):
+        if self.joined.take(work):
             return
         if self._deferred is not None and work.is_wait and not self._deferred:
             asyncio.get_running_loop().call_soon(_end_wait, work)  # all earlier work is committed
@@ -130,10 +130,6 @@ class PostgresStore:
             asyncio.get_running_loop().call_soon(work.abandon, StoreUnavailable("The store is not open."))
         elif not (work.ahead and self._ahead is not None and self._ahead.accept(work, later=later)):
             self._writer.post(work, later=later)
-
-    def as_one(self) -> AbstractContextManager[None]:
-        """As ``JoinedPosts.as_one``."""
-        return self._joined.as_one(self.post)
 
     def _post_stored(self, work: Work, later: bool) -> None:
         if self._writer is None:

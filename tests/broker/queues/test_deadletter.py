@@ -11,6 +11,9 @@ from semq.broker.environment import DeathReason
 from semq.broker.queues import deadletter
 from semq.broker.queues.deadletter import dead_letter, disowned, read_deaths, would_cycle
 from semq.broker.queues.message import Message
+from semq.broker.queues.queue import Disposition
+from semq.broker.vhost import RETRY_S
+from tests.broker.durable.test_restoration import after_restart, queue_of
 from tests.broker.pure import Model, bodies, message_of
 
 AT = datetime(2026, 5, 1, tzinfo=UTC)
@@ -123,6 +126,73 @@ def test_published_deaths_are_left_out_if_their_marks_would_exceed_a_frame() -> 
 def published(headers: dict[str, Any], routing_key: str) -> Message:
     """Return the message that a client has published with these headers."""
     return Message("", routing_key, disowned(message_of(headers=headers).header), b"")
+
+
+AT_LEAST_ONCE: dict[str, Any] = {
+    "dead_letter_strategy": "at-least-once",
+    "dead_letter_exchange": "",
+    "dead_letter_routing_key": "dead",
+}
+
+
+def test_a_dead_letter_at_least_once_stays_until_there_is_a_queue_for_it() -> None:
+    model = Model()
+    source = model.queue("q", durable=True, message_ttl=10, **AT_LEAST_ONCE)
+    for number in range(3):
+        model.publish("q", b"%d" % number, delivery_mode=2)
+    model.advance_time(0.01)
+    model.advance_time(RETRY_S)
+    model.flush()
+    assert (len(source.ready), source.dying, source.dying_bytes, len(model.store.messages)) == (0, 3, 3, 3)
+    assert model.env.departures.counts == {Departure.DEAD_LETTER_RETAINED: 3}
+    dead = model.queue("dead", durable=True)
+    model.advance_time(RETRY_S)
+    model.flush()
+    assert sorted(bodies(dead)) == [b"0", b"1", b"2"]
+    assert (source.dying, source.dying_bytes) == (0, 0)
+    assert {queue for queue, _ in model.store.messages} == {dead.queue_id}
+    assert (model.memory.bytes > 0, model.timers.earliest() is None or not model.vhost._retained) == (True, True)
+
+
+def test_a_full_queue_keeps_dead_letters_at_least_once_and_the_limit_of_the_source_counts_them() -> None:
+    model = Model()
+    dead = model.queue("dead", max_length=1, overflow="reject-publish")
+    source = model.queue("q", message_ttl=10, max_length=2, overflow="reject-publish", **AT_LEAST_ONCE)
+    for _ in range(3):
+        model.publish("q")
+    model.advance_time(0.01)
+    assert (len(dead.ready), source.dying) == (1, 1)
+    assert [model.publish("q") for _ in range(2)] == [1, 0]
+    entry = dead.get()
+    assert entry is not None
+    dead.settle([entry], Disposition.ACK)
+    model.advance_time(RETRY_S)
+    assert (len(dead.ready), source.dying) == (1, 1)
+
+
+def test_dead_letters_at_least_once_end_with_their_queue() -> None:
+    model = Model()
+    source = model.queue("q", message_ttl=10, **AT_LEAST_ONCE)
+    for _ in range(3):
+        model.publish("q")
+    model.advance_time(0.01)
+    model.vhost.remove_queue(source)
+    model.advance_time(RETRY_S)
+    assert model.env.departures.counts[Departure.DEAD_LETTER_UNROUTED] == 3
+    assert (model.memory.bytes, model.vhost._retained) == (0, {})
+
+
+async def test_a_retained_dead_letter_survives_a_restart() -> None:
+    model = Model()
+    model.queue("q", durable=True, **AT_LEAST_ONCE)
+    model.publish("q", b"kept", delivery_mode=2)
+    queue = queue_of(model, "q")
+    entry = queue.get()
+    assert entry is not None
+    queue.settle([entry], Disposition.REJECT)
+    model.vhost.route_dead_letters()
+    model.flush()
+    assert bodies(queue_of(await after_restart(model, True), "q")) == [b"kept"]
 
 
 def test_a_cycle_of_two_queues_without_rejection_drops_the_message() -> None:

@@ -44,6 +44,7 @@ from semq.store.broker.store import (
 from semq.store.embedded.cluster import DATABASE
 from semq.store.postgres.errors import StoreFenced, StoreUnavailable
 from semq.store.postgres.lease import Lease
+from semq.store.work import JoinedPosts
 from tests.broker.memory_store import MemoryBrokerStore
 from tests.depth import deeper
 from tests.store.postgres.notified_store import NotifiedStore, column, open_notified_store, run, versions_of_rows
@@ -391,9 +392,7 @@ class FailingQueries:
     def post(self, work: Any) -> None:
         raise NotImplementedError
 
-    def as_one(self) -> Any:
-        raise NotImplementedError
-
+    joined = JoinedPosts(lambda _: None)
     current_lease = Lease("one", 1)
 
     async def execute(self, *args: Any, **kwargs: Any) -> Any:
