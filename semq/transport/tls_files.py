@@ -8,12 +8,9 @@ in use, and the fault is logged once.
 import ssl
 from collections.abc import Callable, Sequence
 from pathlib import Path
-
-import structlog
+from typing import Any
 
 from semq.errors import SemqError
-
-log = structlog.get_logger("semq.tls")
 
 FileState = tuple[int, int, int] | None  #: modification time, size, inode; None: no file
 
@@ -44,14 +41,22 @@ class TlsFiles:
             self._states = states
             try:
                 self._context = self._make()
-                log.info("tls_files_reloaded", files=[str(file) for file in self._files])
+                _log().info("tls_files_reloaded", files=[str(file) for file in self._files])
             except (OSError, ValueError, SemqError) as error:
                 text = "the former files stay in use"
-                log.error("tls_files_refused", files=[str(file) for file in self._files], error=str(error), text=text)
+                _log().error(
+                    "tls_files_refused", files=[str(file) for file in self._files], error=str(error), text=text
+                )
         return self._context
 
     def _present_states(self) -> tuple[FileState, ...]:
         return tuple(state_of(file) for file in self._files)
+
+
+def _log() -> Any:
+    import structlog  # commands, which use this module to connect, log nothing
+
+    return structlog.get_logger("semq.tls")
 
 
 def present(tls: ssl.SSLContext | TlsFiles) -> ssl.SSLContext:

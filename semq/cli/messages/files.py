@@ -15,7 +15,6 @@ from semq.app import Document
 from semq.app.file_body import FileBody
 from semq.cli.errors import EmptyDocument, NoFileNamed, UnusableFile
 from semq.foreign_text import in_page
-from semq.store.files import NAME_BYTES_MAX, write_blocks_safely
 
 ENDING_BYTES_MAX = 24  # longest suffix that a shortened name keeps
 STDIN = "-"
@@ -70,6 +69,8 @@ def file_name(lk0: str, key: str) -> str:
     A document always has the same file name. Different documents have different names: if the name had to be changed or
     shortened, it contains a digest.
     """
+    from semq.store.files import NAME_BYTES_MAX
+
     last_part = re.split(r"[/\\]", key.rstrip("/\\"))[-1].strip(". ")
     wanted_name = f"{lk0}-{last_part}" if last_part else lk0
     name = _REFUSED.sub("_", in_page(wanted_name))
@@ -113,6 +114,8 @@ def write_body(folder: Path, document: Document) -> Path:
 
 
 def _write(folder: Path, name: str, document: Document) -> Path:
+    from semq.store.files import write_blocks_safely
+
     path = folder / name
     write_blocks_safely(path, document.blocks(), size=document.size)
     return path
