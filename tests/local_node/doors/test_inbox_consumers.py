@@ -11,11 +11,13 @@ from local_node.doors.inbox_consumers import InboxConsumers
 from local_node.node import LocalNode
 from semq.amqp import errors as amqp
 from semq.amqp import methods as m
+from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Delivered
 from semq.broker.arguments import QUEUE_ARGUMENTS, WITHOUT_EFFECT
 from semq.transport.client_channel import ClientChannel
 from tests.local_node.test_node import confirming, publish
 from tests.service.inprocess import InProcess, linked
+from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 INBOX = "semq.inbox"
@@ -261,3 +263,20 @@ async def test_recovered_documents_are_delivered_again(inprocess: InProcess, nod
     reader.channel._link.request_write()
     await until(reader.received_are(b"1", b"1", b"1"))
     assert [delivered.redelivered for delivered in reader.received] == [False, True, True]
+
+
+async def test_no_message_of_an_application_gets_into_the_inbox_or_to_an_exchange_of_the_node(
+    inprocess: InProcess, node: LocalNode
+) -> None:
+    link = await inprocess.client(node)
+    await (await link.open_channel()).declare_queue("own")
+    for key, headers in ((INBOX, {}), ("semq.inbox.buyer", {}), ("own", {"CC": [INBOX]}), ("own", {"BCC": [INBOX]})):
+        header = ContentHeader.build(1, Properties(headers=headers))
+        with pytest.raises(amqp.AccessRefused, match="only the node puts messages into it"):
+            await publish_and_wait(await confirming(link), "", key, header, b"x")
+    for target in ("semq", "semq.events", "semq.admin"):
+        with pytest.raises(amqp.AccessRefused, match="it cannot be a dead-letter exchange"):
+            await (await link.open_channel()).declare_queue("q", arguments={"x-dead-letter-exchange": target})
+        with pytest.raises(amqp.AccessRefused, match="it cannot be an alternate exchange"):
+            await (await link.open_channel()).declare_exchange("e", arguments={"alternate-exchange": target})
+    assert (await (await link.open_channel()).declare_queue("own", passive=True)).message_count == 0
