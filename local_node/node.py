@@ -147,6 +147,7 @@ class LocalNode(Node[LocalEngine]):
         engine.report_start_seen(self._note_start_seen)
         if self.engine_starts > 1:
             engine.take_over(self.engine)
+            self.transfers.halt()  # its tasks use the present engine, and begin again with the sessions
         return engine
 
     def _note_start_seen(self, peer: str, seen: int, present: int) -> None:

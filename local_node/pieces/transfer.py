@@ -123,13 +123,18 @@ class Transfers:
 
     def begin(self) -> None:
         """Begin again with a new engine."""
+        self.halt()
+        self.search()
+
+    def halt(self) -> None:
+        """End all work, because the engine is being replaced. A piece that was submitted to the former one may be
+        stored: it must not be submitted to the new one before the search for stored pieces."""
         for task in [*self._tasks.values(), *filter(None, [self._searching])]:
             task.cancel()
         for table in (self._tasks, self._under_way, self._names, self._awaited, self._windows):
             table.clear()
         self._early, self._searching = set(), None
         self._submissions, self._others = 0, (0, 0.0)
-        self.search()
 
     async def stop(self) -> None:
         tasks = [*self._tasks.values(), *filter(None, [self._searching])]

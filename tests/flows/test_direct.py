@@ -235,3 +235,20 @@ def test_logins_at_the_hub_repeat_no_introduction_to_a_partner() -> None:
     world.roll(world.b, "B2", "B1")
     world.settle()
     assert keys_of(world.a).receiver("1.56001") == key_named("B2").public_key()
+
+
+def test_after_the_end_of_a_direct_session_the_sender_asks_within_5_s_by_the_other_way() -> None:
+    """Long before the usual inquiry; and unanswered messages no longer take places of the flight."""
+    trio = direct()
+    to_b = trio.direct[0]
+    trio.lose = lambda wire, frame: wire is to_b
+    trio.a.send(b"lost with the session")
+    trio.settle()
+    lane = trio.a.engine.rows.pump.lane("1.56001")
+    assert lane.flight
+    trio.cut_directly()
+    assert not lane.flight
+    trio.later(5)
+    assert trio.settings.inquiry_s > 5
+    assert trio.b.app.payloads == [b"lost with the session"]
+    assert trio.a.reported.kinds[-1] == "delivered"

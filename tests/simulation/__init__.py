@@ -17,6 +17,7 @@
 | `command`        | the command line                                                                         |
 | `runs`           | a process with a fixed hash seed, for all runs of a worker of pytest                     |
 | `mutations`      | rules of PROTOCOL.md, each removed from the engine by a patch                            |
+| `faulty_rules`   | what the mutations put in the place of the rules                                         |
 
 `./run simulate --seeds 5000 [--instances 3]`; a failing seed prints the command that replays it.
 """

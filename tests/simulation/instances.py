@@ -4,6 +4,7 @@ Nodes dial any instance. The fault ``other_store`` moves the home of one node. S
 the empty store is retired, and another is added.
 """
 
+from collections import deque
 from dataclasses import replace
 from random import Random
 
@@ -24,6 +25,7 @@ from tests.simulation.world import SeedResult, SimulatedHubStore, Trace, World
 
 FOLLOW_S = 5.0  # an instance reads changed homes within this time
 LOST, DOUBLED, LATE = 0.03, 0.03, 0.05  # shares of messages on the carrier, while there are faults
+REPLAYED, HISTORY = 0.03, 300  # share of messages beside which an old one is sent again; number of old ones
 LATE_S = 15.0  # longest delay of a message: the broker drops older ones
 AWAY_EVERY_S = 60.0  # mean time between losses of the carrier
 REPLACING = 4  # every fourth seed replaces stores; in more seeds, moved homes would hide other faults
@@ -39,6 +41,9 @@ class SimCarrier:
         self.world = world
         self.chance = chance
         self.is_away = False
+        self.sent_at: dict[tuple[int, int], float] = {}  #: by life and number of the message
+        #: captured messages, which somebody without the hub's key sends again
+        self._history: deque[tuple[InstanceHost, int, int, Destination, Message]] = deque(maxlen=HISTORY)
         self._numbers: dict[int, int] = {}  #: by life: number of its last message
         self._last: dict[tuple[int, Destination], float] = {}  #: arrival of the last message, by life and destination
 
@@ -49,19 +54,29 @@ class SimCarrier:
             return
         active = self.world.faults.active
         copies, number = 1, self._next_number(life)
+        self.sent_at[life, number] = self.world.time.now
         if active:
             drawn = self.chance.random()
             copies = 0 if drawn < LOST else 2 if drawn < LOST + DOUBLED else 1
             self.world.faults.count += copies != 1
+        if active and self._history and self.chance.random() < REPLAYED:
+            self.world.faults.count += 1
+            self._plan_arrival(self.world.time.now + self.world.latency_s(), *self.chance.choice(self._history))
+        self._history.append((origin, life, number, destination, message))
         for _ in range(copies):
             when = self.world.time.now + self.world.latency_s()
             if active and self.chance.random() < LATE:
                 when += self.chance.uniform(0.0, LATE_S)
             else:
                 when = self._last[life, destination] = max(when, self._last.get((life, destination), 0.0))
-            if isinstance(message, COUNTED):
-                self.world.in_transit += 1
-            self.world.time.at(when, self._arrive, origin, life, number, destination, message)
+            self._plan_arrival(when, origin, life, number, destination, message)
+
+    def _plan_arrival(
+        self, when: float, origin: "InstanceHost", life: int, number: int, destination: Destination, message: Message
+    ) -> None:
+        if isinstance(message, COUNTED):
+            self.world.in_transit += 1
+        self.world.time.at(when, self._arrive, origin, life, number, destination, message)
 
     def _next_number(self, life: int) -> int:
         self._numbers[life] = self._numbers.get(life, 0) + 1
@@ -137,7 +152,8 @@ class InstanceHost(HubHost):
 
     def build(self, store: WatchedStore) -> HubEngine:
         recovered = store.recover(self.clock.incarnation())
-        self.incarnation = recovered.inc
+        self.incarnation, self._began = recovered.inc, self.world.time.now
+        self._processed: set[tuple[int, int]] = set()
         self.homes = dict(self.world_of_instances.homes)
         cluster = Cluster(CarrierEnd(self, self.incarnation), self, self.end_second)
         return HubEngine(
@@ -180,6 +196,7 @@ class InstanceHost(HubHost):
         if self.engine is None or not self.others.is_new(life, number, to_front=to_front):
             self.plan_tick()
             return
+        self._check_new(life, number, to_front=to_front)
         if isinstance(message, StoreFrames):
             self.world.faults.act_on_named(self, message.frames)
         if self.engine is not None:  # an act may end the process
@@ -187,6 +204,14 @@ class InstanceHost(HubHost):
             self.others.receive(life, message)
             self.passes_on = False
             self.plan_tick()
+
+    def _check_new(self, life: int, number: int, *, to_front: bool) -> None:
+        """Section 10: an incarnation processes a message once, and none from before its own beginning."""
+        demand, carrier = self.world.oracle.demand, self.world_of_instances.carrier
+        demand((life, number) not in self._processed, "10", f"{self.name} processes a message twice", (life, number))
+        self._processed.add((life, number))
+        is_newer = to_front or carrier.sent_at[life, number] >= self._began
+        demand(is_newer, "10", f"{self.name} processes a message from before its beginning", (life, number))
 
     # --- sessions
     def link_up(self, link: SimLink) -> None:

@@ -7,9 +7,14 @@ import msgspec
 import psycopg
 import pytest
 
+from local_node.doors.refused_submissions import withdraw
+from local_node.doors.sql_submissions import SqlSubmissions
 from local_node.node import LocalNode
+from semq.engine.errors import NotThere
+from semq.store.rows import Submitted
 from semq.transport.client import ClientLink
 from semq.umx_t.short_name import short_name
+from tests.flows.trio import Trio
 from tests.local_node.doors.test_sql_submissions import status_of
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
@@ -255,3 +260,19 @@ async def test_a_removed_submission_stays_in_the_ledger(refused: Any) -> None:
         assert (shown["lk0"], shown["outcome"], shown["reason"][:9]) == (row["lk0"], "REJECTED", "SEMQ-1201")
     with psycopg.connect(a.store.url) as connection:
         assert connection.execute("SELECT count(*) FROM tb_0031_submit").fetchone() == (0,)
+
+
+def test_a_submission_that_the_same_unit_has_taken_is_not_withdrawn() -> None:
+    trio = Trio()
+    tables = trio.a.store.tables
+    tables.submitted[1] = Submitted(1, "56001", b"x", "", 3, 1, "", "", "", "{}")
+    SqlSubmissions(lambda: trio.a.engine, lambda: None).poll()
+    trio.a.store.run()  # found; its acceptance is in the next unit
+    withdrawn: list[object] = []
+    failed: list[Exception] = []
+    core = trio.a.engine.core
+    core.post(withdraw(core, 1, "", withdrawn.append), failed=failed.append)
+    trio.settle()
+    assert (withdrawn, [type(error) for error in failed]) == ([], [NotThere])
+    assert trio.b.app.payloads == [b"x"]
+    assert not [event for event in trio.a.reported.events if event.outcome == "CANCELLED"]
