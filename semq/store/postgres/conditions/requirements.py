@@ -126,8 +126,8 @@ REQUIREMENTS = (
         " ('semq_send', 'semq_status', 'semq_receive', 'semq_piece', 'semq_done', 'semq_park') ORDER BY 1",
     ),
 )  # fmt: skip
-# Sessions that hinder the node or receivers: those for whose locks the node waits, those that hold much of the lock table,
-# and those with received documents in a long transaction. Only superusers and members of pg_monitor see its time.
+# Sessions that hinder the node or receivers: those for whose locks the node waits, those that hold much of the lock
+# table, and those with received documents in a long transaction, whose time only pg_monitor and superusers see.
 HINDERING = """
     SELECT format('the node waits for a lock of %%s (process %%s of the server)',
         coalesce(nullif(o.application_name, ''), o.usename), o.pid)
