@@ -52,7 +52,7 @@ no application reads      b    | 0       3     0     0       in semq.inbox   Sem
 one document is taken     b    | 0       3     1     0       in semq.inbox   SemqInboxUnread
 b was restarted           b    | 0       3     0     0       in semq.inbox   SemqInboxUnread
 all documents are read    b    | 0       0     0     0       -               -
-b was restored            b    | 0       3     0     0       in semq.inbox   SemqInboxUnread
+b was restored            b    | 0       3     0     0       in semq.inbox   SemqCheckWarns,SemqInboxUnread
 the hub is away           a    | 1       0     0     0       for 1.56001     SemqCheckFails
 """
 HOURS_2 = 120  # minutes
