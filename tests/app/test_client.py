@@ -193,7 +193,7 @@ async def test_documents_sent_at_the_same_time_arrive_once_each(sender: Client, 
         ("56001", {"app_key": AppKey("a/b", "c", "d", "e")}, "SEMQ-1103"),
         ("56001", {"reliable": False}, "SEMQ-1104"),
         ("56001", {"order_key": "k", "save_fwd": 2}, "SEMQ-1104"),
-        ("56001", {"expires_at": 1}, "SEMQ-1206"),
+        ("56001", {"expires_at": 10**11}, "SEMQ-1206"),
     ],
 )
 async def test_bad_input_is_refused_with_its_code(

@@ -101,7 +101,7 @@ REFUSED: list[tuple[str, dict[str, str | int], type[amqp.AmqpError], str]] = [
     ("56001", {"AppKey": "no slashes"}, amqp.PreconditionFailed, "SEMQ-1103"),
     ("56001", {"Reliable": 0}, amqp.PreconditionFailed, "SEMQ-1104"),
     ("5 6", {}, amqp.PreconditionFailed, "SEMQ-1101"),
-    ("56001", {"ExpiresAt": 1}, amqp.PreconditionFailed, "SEMQ-1206"),
+    ("56001", {"ExpiresAt": 10**11}, amqp.PreconditionFailed, "SEMQ-1206"),
 ]
 
 

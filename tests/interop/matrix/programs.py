@@ -78,7 +78,7 @@ async def _taken(channel: ClientChannel, queue: str, count: int) -> dict[str, by
     async def take() -> bool:
         while (got := await channel.get(queue, no_ack=True)) is not None:
             _, fields = got.header.split_headers()
-            found[bytes(got.body).decode()] = find_fields(fields, ("v",)).get("v", b"")
+            found[bytes(got.body).decode("utf-8", "replace")] = find_fields(fields, ("v",)).get("v", b"")
         return len(found) >= count
 
     for _ in range(200):

@@ -43,7 +43,7 @@ def piece_count(node: LocalNode) -> int:
         ("56001", {"SaveFwd": 1}, "SEMQ-1203"),
         ("56001", {"SaveFwd": 2}, "SEMQ-1203"),
         ("56001", {"NotBefore": 32_000_000_000_000}, "SEMQ-1203"),
-        ("56001", {"ExpiresAt": 1}, "SEMQ-1206"),
+        ("56001", {"ExpiresAt": 10**11}, "SEMQ-1206"),
         ("56001", {"OrderKey": "k"}, "SEMQ-1203"),
         ("56001", {"Fixed": 1}, "SEMQ-1203"),
         ("56001", {"SaveFwd": 9}, "SEMQ-1102"),

@@ -16,7 +16,7 @@ sub built {
     die "no decimals\n" if $kind eq 'decimal';
     return [map { built(@$_) } @$value] if $kind eq 'array';
     return { map { $_ => built(@{ $value->{$_} }) } keys %$value } if $kind eq 'table';
-    return Net::AMQP::Value::String->new($value) if $kind eq 'text' && Net::AMQP::Value::String->can('new');
+    utf8::encode($value) if $kind eq 'text';
     return $value;
 }
 
@@ -45,8 +45,9 @@ if ($mode eq 'send') {
     awaited(sub { my $cv = shift; $channel->confirm(on_success => sub { $cv->send }, on_failure => $failed) });
     while (my $line = <STDIN>) {
         my ($name, $kind, $value) = @{ $json->decode($line) };
+        utf8::encode(my $body = $name);
         my $error = eval {
-            awaited(sub { my $cv = shift; $channel->publish(exchange => $place, routing_key => $key, body => $name,
+            awaited(sub { my $cv = shift; $channel->publish(exchange => $place, routing_key => $key, body => $body,
                 header => { headers => { v => built($kind, $value) } },
                 on_ack => sub { $cv->send }, on_nack => sub { $cv->croak('nack') }) });
             1;
@@ -58,7 +59,8 @@ if ($mode eq 'send') {
     while (1) {
         my $got = awaited(sub { my $cv = shift; $channel->get(queue => $place, no_ack => 1, on_success => sub { $cv->send($_[0]) }, on_failure => $failed) });
         last if $got->{empty} || !$got->{body};
-        say_line($got->{body}->payload, shown($got->{header}->headers->{v}));
+        utf8::decode(my $name = $got->{body}->payload);
+        say_line($name, shown($got->{header}->headers->{v}));
     }
 }
 exit 0;
