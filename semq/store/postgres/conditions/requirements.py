@@ -27,6 +27,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from semq.errors import SemqError
+from semq.store.postgres import statements as statements  # this import completes the metadata
 from semq.store.postgres.errors import (
     DatabaseReadOnly,
     EncodingUnfit,
@@ -37,6 +38,8 @@ from semq.store.postgres.errors import (
     RightsMissing,
     RolesUnlimited,
 )
+from semq.store.postgres.schema_version import VERSION_TABLE
+from semq.store.tables import metadata
 
 CONNECTIONS = 8  # connections that a node needs: writer, readers, listener, extract
 WAIT_S = 5  # a session of the node that waits longer for a lock is a finding
@@ -44,10 +47,11 @@ LOCKS_SHARE = 4  # a session that holds more than the lock table divided by this
 OPEN_S = 60  # a transaction with received documents that is open for longer is a finding
 PROBE_S = 5
 ADVISORY = "p.pronamespace = 'pg_catalog'::regnamespace AND p.proname LIKE 'pg\\_%%advisory%%'"
+# The tables of SEMQ alone: an application may have tables in the same schema.
 OF_SCHEMA = (
     "c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('semq_version'))"
-    " AND c.relkind IN ('r', 'p') AND (c.relname LIKE 'tb\\_003%%' OR c.relname LIKE 'semq\\_%%'"
-    " OR c.relname LIKE 'broker\\_%%' OR c.relname LIKE 'web\\_%%' OR c.relname = 'store_lease')"
+    " AND (c.relname = ANY(%(tables)s) OR EXISTS"
+    " (SELECT FROM pg_inherits i WHERE i.inhrelid = c.oid AND i.inhparent = to_regclass('semq_ledger')))"
 )
 
 
@@ -151,7 +155,13 @@ HINDERING = """
     WHERE a.datname = current_database() AND a.usename <> current_user
         AND a.xact_start < clock_timestamp() - %(open_s)s * interval '1 s'
         AND EXISTS (SELECT FROM pg_locks l WHERE l.pid = a.pid AND l.locktype = 'advisory' AND l.granted)"""
-FACTS = {"connections": CONNECTIONS, "wait_s": WAIT_S, "share": LOCKS_SHARE, "open_s": OPEN_S}
+FACTS: dict[str, int | list[str]] = {
+    "connections": CONNECTIONS,
+    "wait_s": WAIT_S,
+    "share": LOCKS_SHARE,
+    "open_s": OPEN_S,
+    "tables": [VERSION_TABLE, *sorted(metadata.tables)],
+}
 
 
 def unmet(connection: "psycopg.Connection[Any]") -> Iterator[tuple[Requirement, SemqError]]:

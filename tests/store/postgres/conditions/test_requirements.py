@@ -156,6 +156,7 @@ AFTER: dict[str, tuple[tuple[str, ...], type[SemqError]]] = {
         ("REASSIGN OWNED BY {role} TO CURRENT_USER", "ALTER DATABASE {name} OWNER TO {role}"), RightsMissing,
     ),
     "one right of one table": (("REVOKE DELETE ON tb_0030_done FROM {role}",), RightsMissing),
+    "one right of a table of hubs": (("REVOKE SELECT ON node_token FROM {role}",), RightsMissing),
     "search_path lost": (
         ("CREATE SCHEMA elsewhere", "ALTER ROLE {role} SET search_path = elsewhere",
          "ALTER SCHEMA elsewhere OWNER TO {role}"), StoreReplaced,
@@ -176,6 +177,14 @@ async def test_a_later_start_is_refused_with_the_words_of_doctor(place: RoleData
     tables = "SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace('elsewhere')"
     with psycopg.connect(place.superuser_url) as connection:
         assert connection.execute(tables.encode()).fetchone() == (0,)  # no second, empty store
+
+
+async def test_tables_of_others_in_the_schema_do_not_matter(place: RoleDatabase) -> None:
+    await start_and_stop(place.settings())
+    place.run(*(f"CREATE TABLE {name} (a int)" for name in ("web_orders", "semq_ledger_backup", "broker_fees")))
+    async with running(place.settings()) as node:
+        assert RightsMissing.code not in await health(node)
+        assert RightsMissing.code not in doctor(place.settings())
 
 
 # What a node can do without | statements, code and words in doctor and health
