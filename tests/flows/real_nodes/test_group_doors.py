@@ -272,13 +272,17 @@ def put_file(layout: Layout, group: str, body: bytes) -> None:
     (layout.out / group / "a.xml").write_bytes(body)
 
 
+def sent_note(layout: Layout, group: str) -> dict[str, Any]:
+    """Return the note of the sent file; empty before it was sent. Its folder in ``sent`` begins with its day."""
+    return next((dict(read_note(file)) for file in layout.sent.glob(f"*/{group}/a.xml")), {})
+
+
 @each_group
 async def test_a_file_reaches_all_members(nodes: GroupNodes, tmp_path: Path, group: str, members: list[str]) -> None:
     async with folders(nodes.a, tmp_path / "door") as layout:
         put_file(layout, group, b"by folder")
-        file = layout.sent / group / "a.xml"
-        await until(lambda: read_note(file).get("outcome"))
-        note = read_note(file)
+        await until(lambda: sent_note(layout, group).get("outcome"))
+        note = sent_note(layout, group)
         assert note["outcome"] == "DELIVERED"
         assert {name: member["outcome"] for name, member in note["members"].items()} == dict.fromkeys(
             members, "DELIVERED"
@@ -307,8 +311,7 @@ async def test_documents_wait_for_a_hub_that_is_away_at_the_start_of_the_node(
         hub = HubNode(load(file, {}), SystemClock())
         inprocess.stack.push_async_callback(hub.stop)
         await hub.start()
-        note = layout.sent / "3.partners" / "a.xml"
-        await until(lambda: read_note(note).get("outcome") == "DELIVERED")
+        await until(lambda: sent_note(layout, "3.partners").get("outcome") == "DELIVERED")
     bodies = await GroupNodes(hub, a, nodes.b, nodes.c).received([*members, *members])
     assert sorted(bodies) == [b"by SQL"] * 2 + [b"by folder"] * 2
 
