@@ -1,6 +1,6 @@
 """Documents of an inbox, and events, that are handled concurrently, one task for each.
 
-After a lost connection the node delivers an unsettled document again while its task still runs. The task continues, and
+After a lost connection the node delivers an unsettled document or event again while its task still runs. The task continues, and
 settles the last delivery, because an earlier one cannot be settled any more.
 """
 
@@ -55,11 +55,15 @@ class DocumentTasks:
 
 
 class EventTasks:
-    """The tasks of a queue of events. Events about one document are handled one after the other."""
+    """The tasks of a queue of events. Events about one document are handled one after the other.
+
+    ``DocumentEvent.id`` identifies an event that is delivered again; events without one count as different.
+    """
 
     def __init__(self, handle: Callable[[DocumentEvent], Coroutine[Any, Any, None]]) -> None:
         """``handle`` is called with each event, which is acknowledged afterwards."""
         self._handle = handle
+        self._deliveries: dict[str, DocumentEvent] = {}  #: by id, the last delivery of an event whose task runs
         self._last: dict[str, asyncio.Task[None]] = {}  #: by document, the task of its last event
 
     async def run(self, events: AsyncIterable[DocumentEvent]) -> None:
@@ -67,6 +71,11 @@ class EventTasks:
         running: set[asyncio.Task[None]] = set()
         try:
             async for event in events:
+                is_known = event.id in self._deliveries
+                if event.id:
+                    self._deliveries[event.id] = event
+                if is_known:
+                    continue
                 document = event.token or event.lk0
                 task = asyncio.create_task(self._run(event, self._last.get(document)))
                 self._last[document] = task
@@ -76,6 +85,7 @@ class EventTasks:
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
+            self._deliveries.clear()  # events whose tasks had not begun
 
     def _ended(self, running: set[asyncio.Task[None]], document: str, task: asyncio.Task[None]) -> None:
         running.discard(task)
@@ -83,13 +93,15 @@ class EventTasks:
             del self._last[document]
 
     async def _run(self, event: DocumentEvent, before: asyncio.Task[None] | None) -> None:
-        if before is not None:
-            await asyncio.wait((before,))
         try:
+            if before is not None:
+                await asyncio.wait((before,))
             await self._handle(event)
-            event.ack()
+            self._deliveries.get(event.id, event).ack()
         except Exception:
             log.exception("event %s was not handled; it stays unacknowledged", event.id)
+        finally:
+            self._deliveries.pop(event.id, None)
 
 
 async def park(client: Client, document: Document, why: str) -> None:
