@@ -1,7 +1,7 @@
 """Documents of an inbox, and events, that are handled concurrently, one task for each.
 
-After a lost connection the node delivers an unsettled document or event again while its task still runs. The task continues, and
-settles the last delivery, because an earlier one cannot be settled any more.
+After a lost connection the node delivers an unsettled document or event again while its task still runs. The task
+continues, and settles the last delivery, because an earlier one cannot be settled any more.
 """
 
 import asyncio

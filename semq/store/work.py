@@ -12,7 +12,7 @@ after the commit use values that the work kept while deciding, because later wor
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial, wraps
 from typing import Final, ParamSpec, Protocol
 
@@ -105,9 +105,10 @@ def joined(works: Sequence[Work]) -> Work:
 
 
 def abandon_all(works: Sequence[Work], error: Exception) -> None:
-    """Abandon each piece with this error."""
-    for piece in works:
-        piece.abandon(error)
+    """Abandon each piece with this error, also if the action of another one fails."""
+    with ExitStack() as rest:
+        for piece in reversed(works):
+            rest.callback(piece.abandon, error)
 
 
 @work
@@ -116,8 +117,9 @@ def _joined(works: Sequence[Work]) -> Steps:
     for piece in works:
         piece.decide(unit)
     yield COMMITTED
-    for piece in works:
-        piece.finish()
+    with ExitStack() as rest:  # calls all, also if one of them fails
+        for piece in reversed(works):
+            rest.callback(piece.finish)
 
 
 def begin_attempts(works: Sequence[Work]) -> Needs:

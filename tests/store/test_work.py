@@ -9,7 +9,18 @@ from semq.store.postgres.errors import StoreUnavailable
 from semq.store.rows import Event as LedgerEvent
 from semq.store.rows import LedgerLine, Side
 from semq.store.unit import Needs, Unit
-from semq.store.work import COMMITTED, NO_NEEDS, JoinedPosts, Steps, Work, after_commit, begin_attempts, joined, work
+from semq.store.work import (
+    COMMITTED,
+    NO_NEEDS,
+    JoinedPosts,
+    Steps,
+    Work,
+    abandon_all,
+    after_commit,
+    begin_attempts,
+    joined,
+    work,
+)
 from tests.memory_store.store import CommitFault, MemoryStore
 
 
@@ -76,6 +87,29 @@ def test_joined_work_fails_as_a_whole_and_harms_no_other_work() -> None:
     assert seen == [["decided", "committed"]]
     assert [type(error) for error in errors] == [BadInput] * 3
     assert len(store.tables.ledger) == 1
+
+
+def test_an_action_of_joined_work_that_fails_does_not_prevent_those_of_the_other_pieces() -> None:
+    store, seen = MemoryStore(), list[list[str]]()
+
+    @work
+    def failing() -> Steps:
+        yield NO_NEEDS
+        yield COMMITTED
+        raise BadInput("no")
+
+    def fail(error: Exception) -> None:
+        raise error
+
+    store.post(joined([failing(), noting_work(seen)]))
+    with pytest.raises(BadInput):
+        store.run()
+    assert seen == [["decided", "committed"]]
+    abandoned, errors = [noting_work(seen), noting_work(seen)], list[Exception]()
+    abandoned[0].on_failure, abandoned[1].on_failure = fail, errors.append
+    with pytest.raises(BadInput):
+        abandon_all(abandoned, BadInput("no"))
+    assert [type(error) for error in errors] == [BadInput]
 
 
 def test_if_a_block_raises_an_error_its_work_is_abandoned_with_it() -> None:

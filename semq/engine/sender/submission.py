@@ -20,7 +20,7 @@ from semq.engine.partners import Partners
 from semq.engine.ports import Accepted, Seal, Secrecy, Submission
 from semq.engine.sender.accepted_lines import detail_of_submission
 from semq.engine.sender.destination import Destination
-from semq.engine.sender.groups import GroupExpansion, is_group, needs_of
+from semq.engine.sender.groups import GroupExpansion, is_group, messages, needs_of
 from semq.engine.sender.outbound import OutboundRows
 from semq.engine.sender.positions import in_sequence, take_position
 from semq.engine.sender.scheduling import check_times, schedule
@@ -90,10 +90,10 @@ class Acceptance:
                 self.core.count("refused")
                 _hold(submission, error)
                 submission.note_refused(error)
-                for failed in submissions if submission.is_whole else (submission,):
-                    failed.failed(error)
                 if submission.is_whole:
+                    self._take_back(submissions, error)
                     raise
+                submission.failed(error)
                 continue
             if fault is not None:
                 _hold(submission, fault)
@@ -105,6 +105,14 @@ class Acceptance:
             self._post_now(at_once, faults)
         for index, submission in enumerate(later):
             self._post_later(submission, faults_later.get(index))
+
+    def _take_back(self, submissions: Sequence[Submission], error: SemqError) -> None:
+        """Refuse all documents of a transaction, those included that were found acceptable."""
+        for message in messages([each for each in submissions if each.is_under_way]):
+            self._give_back_rate(message)
+        self._under_way.end(submissions)
+        for submission in submissions:
+            submission.failed(error)
 
     def check_in_pieces(self, submission: Submission, size: int) -> None:
         """Check a document of ``size`` bytes that will be sent in pieces. Raises SemqError."""

@@ -1,6 +1,16 @@
-"""A burst of documents: while the link has room, each document is marked as sent in the commit that accepts it."""
+"""A burst of documents: while the link has room, each document is marked as sent in the commit that accepts it.
+Transactions of a channel: their documents are accepted together, or refused together without a trace.
+"""
 
+from dataclasses import replace
+
+import pytest
+
+from semq.engine.errors import DocumentTooLarge
+from semq.engine.ports import Submission
 from semq.store.unit import Unit
+from semq.umx_t.address import parse_address
+from semq.umx_t.envelope import Attributes
 from tests.flows.trio import SETTINGS, Trio
 from tests.memory_store.store import MemoryStore
 
@@ -30,3 +40,22 @@ def test_a_burst_is_sent_without_a_change_of_its_rows() -> None:
 
 def test_the_credit_of_a_node_at_the_hub_is_at_least_the_flight_of_a_sender() -> None:
     assert SETTINGS.credit_messages >= SETTINGS.flight
+
+
+def test_the_documents_of_a_refused_transaction_do_not_count_for_the_quota() -> None:
+    trio = Trio(replace(SETTINGS, quota_rows_per_partner=2))
+    node = trio.a
+    for _ in range(3):
+        documents = [
+            Submission(parse_address("56001"), Attributes(), body, node.accepted.append, node.refused.append)
+            for body in (b"x", bytes(SETTINGS.max_document_bytes + 1))
+        ]
+        for document in documents:
+            document.is_whole = True
+        with pytest.raises(DocumentTooLarge):
+            node.engine.submit(documents)
+    node.refused.clear()
+    node.send(b"x")
+    trio.settle()
+    assert node.refused == []
+    assert trio.b.app.payloads == [b"x"]
