@@ -113,7 +113,8 @@ class CommitInProgress:
             self._end_publishes()
         for settlement in self._settlements:
             of_queues = [tagged for tagged in settlement.deliveries if isinstance(tagged[1].source, Queue)]
-            self._channel.apply([tagged[1] for tagged in settlement.deliveries if tagged not in of_queues], None)
+            of_services = [each for _, each in settlement.deliveries if not isinstance(each.source, Queue)]
+            self._channel.apply(of_services, None)
             if error is not None:
                 self._restore(of_queues)
                 continue
