@@ -132,8 +132,18 @@ class LocalOperations:
                 became = await self._await_results(await self._requeue_or_remove(list(map(str, lk0s)), True, why))
             except NotThere:
                 if not requeued:
+                    await self._check_repeatable(lk0s[0])
                     raise
         return {"requeued": requeued + len(became), "became": became}
+
+    async def _check_repeatable(self, lk0: LK0) -> None:
+        """Raise NotThere with the reason, if this node has sent the document and it was refused."""
+        rows = await self._node.store.execute(find_messages, str(lk0), 1)
+        if rows and rows[0].get("outcome") and "submission" not in rows[0]:
+            text = "The document was sent and has ended: only its application can send it again."
+            raise NotThere(text, name=short_name(str(lk0)), outcome=rows[0]["outcome"]).with_remedy(
+                "Submit it again, with another @Token; then remove this one: `semq failed remove NAME`."
+            )
 
     async def _await_results(self, numbers: Mapping[str, int]) -> dict[str, dict[str, Any]]:
         """Return the new states of submissions by their old LK0s; SUBMITTED if unknown after RESULT_S."""

@@ -80,6 +80,27 @@ async def test_the_page_and_the_audit_log_name_documents_by_key_and_short_name(i
         )
 
 
+async def test_documents_that_the_hub_has_refused_are_not_requeued_with_the_reason(inprocess: InProcess) -> None:
+    hub = await inprocess.hub()
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    async with serving(node) as site, Client(url_of(hub.settings, hub.port)) as operator:
+        lk0 = (await site.web.client.send("56001", b"x")).lk0
+        await until(lambda: hub.engine.custody.rows_by_target.get("1.56001"))
+        await operator.request("held.refuse", {"ids": [lk0], "why": "closed"})
+        await linked(await inprocess.local("56001", hub.port))  # tells that the document had not arrived
+        await until(lambda: site.web.client.request("failed.list", {}))
+        program = await site.program("operator")
+        answer = await program.post("/failed/requeue", json={"ids": [lk0]})
+        assert "only its application can send it again" in answer.json()["title"]
+        assert "semq failed remove" in answer.json()["remedy"]
+        browser = await site.signed_in("operator")
+        prepared = await browser.post_form("/failed/prepare", act="requeue", ids=[lk0])
+        page, recorded = await page_after(site, browser, prepared.headers["location"])
+        assert "their application must send them again" in page
+        assert recorded[1] == {"done": 0, "of": 1, "ended": 1}
+
+
 @pytest.mark.parametrize("act", ["requeue", "remove"])
 @pytest.mark.parametrize("ids", [["123456", "123457"], ["1.10008.1.1.3f.1", "1.10008.1.1.3f.2"]])
 async def test_failed_documents_that_are_gone_are_not_counted_as_done(

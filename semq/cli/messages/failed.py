@@ -78,6 +78,7 @@ async def requeue(
     """Return parked documents to their application, and submit refused submissions by SQL again.
 
     A submission gets a new name, which is printed; its old name remains valid. Exit status 1: some are refused again.
+    A document that the hub or a receiver has refused can only be submitted again by its application.
     """
     await _act(session, "failed.requeue", ids, everything, {"partner": partner, "type": type, "key": key}, why)
 
