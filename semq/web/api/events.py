@@ -18,6 +18,7 @@ from starlette.responses import Response
 
 from semq.access_rights import AccessScope
 from semq.app import DocumentEvent
+from semq.app.client import EVENTS
 from semq.errors import SemqError
 from semq.foreign_text import in_json
 from semq.moments import utc_text
@@ -31,6 +32,7 @@ QUEUE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 KEYS_MAX, ID_MAX = 255, 400  # bytes of a pattern, characters of an identifier
 GAP = "Events between the previous stream and this one may be missing. With a queue (?queue=NAME) the node keeps them."
 EXPIRES_S = 7 * 86_400  # time for which the node keeps a queue without a connection
+PATTERNS_MAX = 16  # patterns of one queue; each is a binding at the node
 PREFETCH = BEHIND + 64  # the sent events, which stay unacknowledged, and some unsent ones
 
 
@@ -53,7 +55,8 @@ async def events(call: Call) -> Response:
     try:
         async with call.web.making_queues if queue is not None else nullcontext():
             if queue is not None:
-                await _check_number(call, own_queues, queue)
+                await _check_queues(call, own_queues, queue)
+                await _check_patterns(call, queue, keys)
             await subscription.open()
     except BaseException:
         leave()
@@ -78,7 +81,7 @@ async def events(call: Call) -> Response:
     return stream(texts(), leave)
 
 
-async def _check_number(call: Call, own_queues: str, queue: str) -> None:
+async def _check_queues(call: Call, own_queues: str, queue: str) -> None:
     """Raise TooManyRequests if the visitor has as many other queues as permitted. The node keeps them for EXPIRES_S."""
     at_most = call.web.http.event_queues
     arguments = {"vhost": "/", "name": own_queues, "limit": at_most + 1}
@@ -86,6 +89,17 @@ async def _check_number(call: Call, own_queues: str, queue: str) -> None:
     if len({row["name"] for row in rows} - {queue}) >= at_most:
         text = "Too many queues of events are kept; one ends after 7 days without a connection."
         raise TooManyRequests(text, at_most=at_most, retry_after_s=3600)
+
+
+async def _check_patterns(call: Call, queue: str, keys: str) -> None:
+    """Raise TooManyRequests if the queue has as many other patterns as permitted."""
+    # The first row after this key is the first binding of the queue.
+    arguments = {"vhost": "/", "name": EVENTS, "after": ("/", EVENTS, queue), "limit": PATTERNS_MAX}
+    rows = (await call.web.client.request("broker.bindings", arguments))["rows"]
+    patterns = {row["routing_key"] for row in rows if row["destination"] == queue}
+    if len(patterns) >= PATTERNS_MAX and keys not in patterns:
+        text = "This queue of events has too many patterns (keys): use another queue, or one pattern for all."
+        raise TooManyRequests(text, at_most=PATTERNS_MAX, retry_after_s=3600)
 
 
 async def _may_follow(call: Call) -> bool:

@@ -13,7 +13,7 @@ import pytest
 from local_node.node import LocalNode
 from semq.app.values import DocumentEvent
 from semq.umx_t.app_key import AppKey
-from semq.web.api.events import event_text
+from semq.web.api.events import PATTERNS_MAX, event_text
 from semq.web.api.sent_events import SentEvents
 from tests.service.inprocess import LOCAL_CONFIG, InProcess, linked
 from tests.waiting import until
@@ -165,6 +165,22 @@ async def test_queues_that_the_node_keeps_for_one_program_are_bounded(node: Loca
         assert (await program.get("/events?queue=another")).json()["code"] == "SEMQ-1410"
         async with following(program), following(other_program, queue="q1"):
             pass
+
+
+async def test_patterns_that_the_node_keeps_for_one_queue_are_bounded(node: LocalNode) -> None:
+    async with serving(node, streams=100) as site:
+        program = await site.program("events")
+        for number in range(PATTERNS_MAX):
+            async with following(program, queue="q", keys=f"delivered.{number}.#"):
+                pass
+        request = program.build_request("GET", "/events?queue=q&keys=failed.%23")
+        refused = await program.send(request, stream=True)
+        assert refused.status_code == 429
+        assert "one pattern for all" in json.loads(await refused.aread())["title"]
+        async with following(program, queue="q", keys="delivered.1.#"), following(program, queue="r", keys="failed.#"):
+            pass
+        rows = (await site.web.client.request("broker.bindings", {"name": "semq.events", "limit": 1000}))["rows"]
+        assert len([row for row in rows if row["destination"].endswith(".q")]) == PATTERNS_MAX
 
 
 @pytest.mark.parametrize("query", [{"keys": "x" * 300}, {"keys": "a\nb"}, {"queue": "a.b"}, {"queue": ""}])
