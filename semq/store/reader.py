@@ -15,11 +15,16 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from semq.store.embedded.errors import ServerTooOld
 from semq.store.postgres.connections import OwnReaders, Readers
 from semq.store.postgres.errors import PoolerUnfit, StoreUnavailable
 
 CONNECT_S = 10
-POOLER_TEXT = "unsupported startup parameter"  # of PgBouncer
+# Text of a server that refuses SESSION | what to do
+REFUSED_SESSIONS = {
+    "unsupported startup parameter": PoolerUnfit.remedy,  # of PgBouncer
+    "idle_session_timeout": ServerTooOld.remedy,  # of Postgres before 14, in the language of the server
+}
 # The server ends a session that waits so long in a transaction for its process: a suspended process must not keep
 # locks. The time is shorter than the validity of a lease.
 SUSPENDED_MS = 10_000
@@ -58,7 +63,12 @@ def unavailable(error: Exception) -> StoreUnavailable:
     """Return the error of the store for an error that ``is_unavailable`` accepts, with the text of the driver."""
     cause = getattr(error, "orig", None) or error  # SQLAlchemy adds the statement and a link
     fault = StoreUnavailable(fault=str(cause).strip())
-    return fault.with_remedy(PoolerUnfit.remedy) if POOLER_TEXT in str(cause) else fault
+    return fault.with_remedy(remedy_of_refusal(str(cause)) or fault.remedy)
+
+
+def remedy_of_refusal(fault: str) -> str | None:
+    """Return what to do if the server refuses the settings of each session; None for other faults."""
+    return next((remedy for text, remedy in REFUSED_SESSIONS.items() if text in fault), None)
 
 
 def connection_parameters(url: str, name: str, *options: str) -> dict[str, Any]:

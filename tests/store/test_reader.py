@@ -10,6 +10,7 @@ from psycopg.conninfo import make_conninfo
 from sqlalchemy import Connection, text
 
 from semq.store import reader
+from semq.store.embedded.errors import ServerTooOld
 from semq.store.postgres.connections import SharedReaders
 from semq.store.postgres.errors import StoreUnavailable
 from semq.store.reader import Reader
@@ -58,3 +59,14 @@ async def test_the_options_of_the_address_or_the_environment_are_kept(
             queries = Reader(partial(str, url), SharedReaders(threads))
             assert await queries.execute(settings) == [work_mem, "1min", "10s"]
             await queries.close()
+
+
+async def test_a_server_that_does_not_know_a_setting_of_each_session_is_too_old(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "SESSION", "-c idle_session_timeout_of_later_servers=0")
+    queries = Reader(lambda: database)
+    with pytest.raises(StoreUnavailable) as caught:
+        await queries.execute(lambda connection: None)
+    assert caught.value.remedy == ServerTooOld.remedy
+    await queries.close()

@@ -22,8 +22,8 @@ from semq.store.postgres import lease, roles, schema_version
 from semq.store.postgres.conditions import requirements
 from semq.store.postgres.conditions.durability import verify_settings
 from semq.store.postgres.conditions.inspection import refuse_other_store
-from semq.store.postgres.errors import PoolerUnfit, SchemaTooOld
-from semq.store.reader import POOLER_TEXT, connection_parameters
+from semq.store.postgres.errors import SchemaTooOld
+from semq.store.reader import connection_parameters, remedy_of_refusal
 
 CONNECT_S = 5
 SKEW_S_MAX = 2.0  # largest difference of the clocks without a warning
@@ -59,8 +59,7 @@ def _server(url: str, key: str) -> Iterator[Finding]:
             yield from _checks_of(connection, key, has_several_hosts="," in str(conninfo_to_dict(url).get("host", "")))
     except psycopg.Error as error:
         advice = f"Start the server, or correct {key}; a firewall may block the connection."
-        advice = PoolerUnfit.remedy if POOLER_TEXT in str(error) else advice
-        yield _finding_of_failed_query("database", error, advice)
+        yield _finding_of_failed_query("database", error, remedy_of_refusal(str(error)) or advice)
 
 
 def _finding_of_failed_query(check_: str, error: psycopg.Error, advice: str) -> Finding:
