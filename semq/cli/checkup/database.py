@@ -113,10 +113,13 @@ def _clock(connection: psycopg.Connection[Any]) -> Finding:
 
 
 def _connections(connection: psycopg.Connection[Any]) -> Finding:
-    row = connection.execute(
-        "SELECT (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),"
-        " current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int"
-    ).fetchone()
+    try:
+        row = connection.execute(
+            "SELECT (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),"
+            " current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int"
+        ).fetchone()
+    except psycopg.errors.InsufficientPrivilege:
+        return Finding("connections", OK, "not visible to this role")
     used, allowed = row or (0, 0)
     detail = f"{used} of {allowed} in use, the node needs {requirements.CONNECTIONS}"
     if allowed - used < requirements.CONNECTIONS:

@@ -20,7 +20,7 @@
 A pooler in front of the server is recognised by the number of the session, which it does not pass on (SEMQ-3028).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import psycopg
@@ -164,12 +164,21 @@ FACTS: dict[str, int | list[str]] = {
 }
 
 
-def unmet(connection: "psycopg.Connection[Any]") -> Iterator[tuple[Requirement, SemqError]]:
+def unmet(
+    connection: "psycopg.Connection[Any]", requirements: Iterable[Requirement] = REQUIREMENTS
+) -> Iterator[tuple[Requirement, SemqError]]:
     """Yield each requirement that the database does not meet, with its error."""
-    for requirement in REQUIREMENTS:
-        rows = connection.execute(requirement.query.encode(), FACTS).fetchall()
-        if rows:
-            yield requirement, requirement.error(found=[text for (text,) in rows[:5]])
+    for requirement in requirements:
+        if found := _texts(connection, requirement.query):
+            yield requirement, requirement.error(found=found)
+
+
+def _texts(connection: "psycopg.Connection[Any]", query: str) -> list[str]:
+    """Return the first texts of a query; none if it reads a view of the server that is hidden from the role."""
+    try:
+        return [text for (text,) in connection.execute(query.encode(), FACTS).fetchmany(5)]
+    except psycopg.errors.InsufficientPrivilege:
+        return []
 
 
 def check(connection: "psycopg.Connection[Any]", *, is_upgrade: bool = False) -> None:
@@ -179,9 +188,9 @@ def check(connection: "psycopg.Connection[Any]", *, is_upgrade: bool = False) ->
     """
     if is_pooled(connection):
         refuse_pooled_transactions(connection)
-    for requirement, error in unmet(connection):
-        if requirement.is_needed or (is_upgrade and requirement.name in ("schema", "owner")):
-            raise error
+    needed = [row for row in REQUIREMENTS if row.is_needed or (is_upgrade and row.name in ("schema", "owner"))]
+    for _, error in unmet(connection, needed):
+        raise error
 
 
 def findings(connection: "psycopg.Connection[Any]") -> list[str]:
@@ -191,7 +200,7 @@ def findings(connection: "psycopg.Connection[Any]") -> list[str]:
 
 def hindrances(connection: "psycopg.Connection[Any]") -> list[str]:
     """Return the sessions for whose locks the node waits, and those that hold much of the lock table."""
-    return [text for (text,) in connection.execute(HINDERING.encode(), FACTS).fetchall()[:5]]
+    return _texts(connection, HINDERING)
 
 
 def is_pooled(connection: "psycopg.Connection[Any]") -> bool:

@@ -187,6 +187,19 @@ async def test_tables_of_others_in_the_schema_do_not_matter(place: RoleDatabase)
         assert RightsMissing.code not in doctor(place.settings())
 
 
+HIDDEN = "pg_stat_activity, pg_locks, pg_roles, pg_database"
+
+
+async def test_views_of_the_server_that_the_role_may_not_read_stop_no_start(place: RoleDatabase) -> None:
+    place.run(f"REVOKE SELECT ON {HIDDEN} FROM PUBLIC")
+    place.run("ALTER ROLE {role} CONNECTION LIMIT 7")
+    async with running(place.settings()) as node:
+        assert LocksOpen.code in await health(node)
+    found = doctor(place.settings())
+    assert LocksOpen.code in found
+    assert "permission denied" not in found
+
+
 # What a node can do without | statements, code and words in doctor and health
 WITHOUT: dict[str, tuple[tuple[str, ...], type[SemqError], str]] = {
     "no CREATE": (("ALTER SCHEMA public OWNER TO CURRENT_USER",), RightsMissing, "CREATE ON SCHEMA public"),
