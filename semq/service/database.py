@@ -32,8 +32,10 @@ class NodeDatabase:
     @property
     def known_store(self) -> str | None:
         """The identity of the store that this node has opened last; None: unknown, or the server is embedded."""
+        if self._settings.database.dsn is None:
+            return None
         try:
-            return self._identity_file.read_text("utf-8").strip() if self._settings.database.dsn is not None else None
+            return self._identity_file.read_text("utf-8", errors="replace").strip() or None
         except FileNotFoundError:
             return None
 

@@ -210,7 +210,9 @@ class Node(Generic[E]):
         self._cleanup.push_async_callback(self.store.stop)
         if self.settings.amqp.allow_plain and not self.settings.amqp.tls:
             log.warning("port_without_tls", host=self.settings.amqp.host, text="messages can be read on the network")
-        await self._database.update(url, await self.store.inspect(self._database.known_store))  # `prepare` reads tables
+        is_migrated = self.settings.database.migrate
+        revision = await self.store.inspect(self._database.known_store, is_migrated=is_migrated)
+        await self._database.update(url, revision)  # `prepare` reads tables
         await self.prepare()
         self.recovered = await self._claim.open(self.store)
         self._database.remember_store(self.recovered.store_uuid)

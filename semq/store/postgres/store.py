@@ -168,9 +168,9 @@ class PostgresStore:
         self._former_epoch = self.current_lease.epoch
         return recovered
 
-    async def inspect(self, expected: str | None = None) -> str | None:
+    async def inspect(self, expected: str | None = None, *, is_migrated: bool = False) -> str | None:
         """Return the revision of the tables, before the store is opened. Raises what ``inspection.inspect`` raises."""
-        found = await self.execute(inspect, self.owner.node, expected)
+        found = await self.execute(inspect, self.owner.node, expected, is_migrated=is_migrated)
         if found.is_pooled:
             self._reader.note_pooler()
         return found.revision

@@ -19,8 +19,9 @@ class Found(NamedTuple):
     is_pooled: bool
 
 
-def inspect(connection: Connection, node: str, expected: str | None) -> Found:
+def inspect(connection: Connection, node: str, expected: str | None, *, is_migrated: bool) -> Found:
     """Return what a database has. ``expected``: identity of the store that ``node`` has opened last; None: unknown.
+    ``is_migrated``: other tables than those of this version would be upgraded now.
 
     Raises StoreForeign, StoreReplaced, and the errors of ``requirements.check``.
     """
@@ -30,7 +31,7 @@ def inspect(connection: Connection, node: str, expected: str | None) -> Found:
     lease.refuse_other_node(driver, node)
     refuse_other_store(driver, expected)
     revision = revision_of(driver)
-    if revision != head():
+    if is_migrated and revision != head():
         requirements.check(driver, is_upgrade=True)
     return Found(revision, requirements.is_pooled(driver))
 

@@ -36,6 +36,7 @@ from semq.store.postgres.errors import (
     PoolerUnfit,
     RightsMissing,
     RolesUnlimited,
+    SchemaTooOld,
     StoreReplaced,
     StoreUnavailable,
 )
@@ -198,6 +199,24 @@ async def test_views_of_the_server_that_the_role_may_not_read_stop_no_start(plac
     found = doctor(place.settings())
     assert LocksOpen.code in found
     assert "permission denied" not in found
+
+
+async def test_a_node_that_does_not_migrate_needs_no_rights_to_do_so(place: RoleDatabase) -> None:
+    await start_and_stop(place.settings())
+    place.run("ALTER SCHEMA public OWNER TO CURRENT_USER", "UPDATE semq_version SET version_num = '0001'")
+    settings = place.settings()
+    settings = settings.model_copy(update={"database": settings.database.model_copy(update={"migrate": False})})
+    with pytest.raises(SchemaTooOld):
+        await start_and_stop(settings)
+
+
+async def test_an_empty_note_of_the_store_is_none(place: RoleDatabase) -> None:
+    await start_and_stop(place.settings())
+    note = place.settings().data_dir / "store"
+    identity = note.read_text()
+    note.write_text("")
+    await start_and_stop(place.settings())
+    assert note.read_text() == identity
 
 
 # What a node can do without | statements, code and words in doctor and health
