@@ -47,7 +47,6 @@ platform_node.operations.registration  platform_node/test_enrolment.py
 platform_node.operations.table         local_node/operations/test_table.py
 platform_node.questions                local_node/operations/test_trace.py
 semq.amqp.events                       amqp/connection/test_connection.py
-semq.app.document_tasks                webhooks/test_deliveries.py
 semq.service.companion.process         folders/test_process.py
 semq.app.requests                      app/test_client.py
 semq.app.unkept                        app/test_pull.py

@@ -11,7 +11,7 @@ from semq.umx_t.app_key import AppKey
 from tests.waiting import until
 
 
-class EventChannel:
+class AcknowledgedTags:
     """A channel that notes its acknowledgements."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ async def test_an_event_that_is_delivered_again_meanwhile_is_handled_once_and_it
         await may_end.wait()
 
     running = asyncio.create_task(EventTasks(handle).run(events()))
-    lost, present = EventChannel(), EventChannel()
+    lost, present = AcknowledgedTags(), AcknowledgedTags()
     for tag, name in enumerate(("a", "b"), 1):
         arriving.put_nowait(event(name, lost, tag))
     await until(lambda: handled)

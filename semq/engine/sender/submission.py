@@ -73,10 +73,8 @@ class Acceptance:
 
         If they are parts of a transaction (``is_whole``), raise the error of the first that does not pass.
         """
-        at_once: list[Submission] = []
-        faults: dict[int, SemqError] = {}
-        later: list[Submission] = []
-        faults_later: dict[int, SemqError] = {}
+        at_once, later = list[Submission](), list[Submission]()
+        faults, faults_later = dict[int, SemqError](), dict[int, SemqError]()
         for submission in submissions:
             if submission.is_withdrawn:
                 submission.failed(errors.Withdrawn())
