@@ -199,7 +199,7 @@ class Node(Generic[E]):
         url = await self._database.open()
         self.store = PostgresStore(
             url,
-            owner=self._claim.owner(), clock=self.clock, lost=self._store_lost, notified=self.notified,
+            owner=self._claim.owner(), clock=self.clock, lost=self._store_lost, notified=self._pass_notice,
             after_unit=lambda: self.clockwork.reschedule(),  # the clockwork does not exist yet
             on_lines=self.spans.committed if self.spans is not None else None,
             vault=vault_of(self.settings),
@@ -282,6 +282,11 @@ class Node(Generic[E]):
             "engine_began", boot=self.recovered.boot, incarnation=f"{self.recovered.inc:x}",
             unsettled=self.recovered.unsettled, pending=self.recovered.pending, engine_start=self.engine_starts,
         )  # fmt: skip
+
+    def _pass_notice(self, channel: str) -> None:
+        """Pass a NOTIFY on. During the start, when the parts that use it do not exist, the first polls replace it."""
+        if self._is_serving:
+            self.notified(channel)
 
     def notified(self, channel: str) -> None:
         """Handle a NOTIFY of Postgres (``semq.store.postgres.store.CHANNELS``)."""

@@ -16,6 +16,7 @@ from semq.amqp import errors as amqp
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Delivered
 from semq.engine.latency import Stage
+from semq.store.postgres.store import PostgresStore
 from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
 from semq.umx_t.headers import USER_HEADERS_MAX
@@ -47,6 +48,36 @@ async def confirming(link: ClientLink) -> ClientChannel:
     channel = await link.open_channel()
     await channel.confirm_select()
     return channel
+
+
+async def test_a_submission_by_sql_during_the_start_of_the_node_is_read_afterwards(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = await inprocess.hub()
+    notices: list[str] = []
+    find, pass_on = PostgresStore.unmet_requirements, LocalNode._pass_notice
+
+    def note(node: LocalNode, channel: str) -> None:
+        notices.append(channel)
+        pass_on(node, channel)
+
+    async def submit_and_find(store: PostgresStore) -> list[str]:
+        with psycopg.connect(store.url, autocommit=True) as connection:
+            connection.execute("SELECT semq_send('10008', 'x'::bytea)")
+        await until(lambda: notices)
+        return await find(store)
+
+    monkeypatch.setattr(LocalNode, "_pass_notice", note)
+    monkeypatch.setattr(PostgresStore, "unmet_requirements", submit_and_find)
+    node = await inprocess.local("10008", hub.port)
+    monkeypatch.undo()
+    link = await inprocess.client(node)
+
+    async def is_accepted() -> bool:
+        return bool((await ask(link, "msg.show", {"id": "sql-1"}))["ok"])
+
+    await until(is_accepted)
+    assert node.engine_starts == 1
 
 
 async def test_a_document_goes_from_application_to_application(inprocess: InProcess) -> None:
