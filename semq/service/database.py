@@ -31,18 +31,27 @@ class NodeDatabase:
 
     @property
     def known_store(self) -> str | None:
-        """The identity of the store that this node has opened last; None: unknown, or the server is embedded."""
+        """The identity of the store that this node has opened last under the configured numbers.
+
+        None: unknown, or the server is embedded. Other numbers (``node.semq_id``, ``node.semq_db_id``) are configured
+        for another store on purpose.
+        """
         if self._settings.database.dsn is None:
             return None
         try:
-            return self._identity_file.read_text("utf-8", errors="replace").strip() or None
+            numbers, _, identity = self._identity_file.read_text("utf-8", errors="replace").strip().partition(" ")
         except FileNotFoundError:
             return None
+        return identity or None if numbers == self._numbers else None
 
     def remember_store(self, store_uuid: str) -> None:
         """Note the identity of the opened store in the data folder, so that an empty one is not taken for it."""
         if self._settings.database.dsn is not None and self.known_store != store_uuid:
-            write_safely(self._identity_file, f"{store_uuid}\n".encode(), 0o600)
+            write_safely(self._identity_file, f"{self._numbers} {store_uuid}\n".encode(), 0o600)
+
+    @property
+    def _numbers(self) -> str:
+        return f"{self._settings.node.semq_id}.{self._settings.node.semq_db_id}"
 
     @property
     def _identity_file(self) -> Path:

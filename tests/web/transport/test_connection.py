@@ -112,7 +112,7 @@ async def test_a_client_that_does_not_read_is_disconnected(hub: HubNode) -> None
 
 
 async def test_slow_bodies_of_one_visitor_delay_nobody(node: LocalNode) -> None:
-    async with serving(node, memory_bytes=2 << 20) as site:
+    async with serving(node, memory_bytes=2 << 20, body_s=600) as site:
         honest = await site.program("submit")
         slow_bodies = [asyncio.create_task(answer_by_bytes(site, head)) for head in await slow_heads(site, 32)]
         await until(lambda: len(site.web.memory._owned) == 1 and len(site.server._state.tasks) >= 32)

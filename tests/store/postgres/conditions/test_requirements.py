@@ -219,6 +219,18 @@ async def test_an_empty_note_of_the_store_is_none(place: RoleDatabase) -> None:
     assert note.read_text() == identity
 
 
+async def test_an_empty_store_is_accepted_for_other_numbers_only(place: RoleDatabase) -> None:
+    """A hub whose store is retired begins another one, which its configuration names by numbers and database."""
+    await start_and_stop(place.settings())
+    place.run("DROP SCHEMA public CASCADE", "CREATE SCHEMA public AUTHORIZATION {role}")
+    with pytest.raises(StoreReplaced):
+        await start_and_stop(place.settings())
+    settings = place.settings()
+    other = settings.model_copy(update={"node": settings.node.model_copy(update={"semq_db_id": 2})})
+    await start_and_stop(other)
+    await start_and_stop(other)
+
+
 # What a node can do without | statements, code and words in doctor and health
 WITHOUT: dict[str, tuple[tuple[str, ...], type[SemqError], str]] = {
     "no CREATE": (("ALTER SCHEMA public OWNER TO CURRENT_USER",), RightsMissing, "CREATE ON SCHEMA public"),
