@@ -4,8 +4,9 @@ Pure state without users and permissions. The operations add durable changes to 
 ``refusals``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeAlias
 
 from semq.amqp.wire import encode_table
@@ -19,8 +20,17 @@ from semq.broker.arguments import (
     read_queue_arguments,
 )
 from semq.broker.environment import Environment
+from semq.broker.queues.delay import DelayQueue
 from semq.broker.queues.queue import Queue
-from semq.broker.routing.exchanges import EXCHANGE_TYPES, PREDECLARED, Binding, Exchange
+from semq.broker.routing.exchanges import (
+    DELAYED_TYPE,
+    EXCHANGE_TYPES,
+    PREDECLARED,
+    ROUTING_TYPES,
+    Binding,
+    DelayedExchange,
+    Exchange,
+)
 from semq.broker.services import ServiceExchange, ServiceQueue
 from semq.store.broker.operations import Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
 
@@ -46,6 +56,7 @@ class VhostDefinitions:
         self.limits = limits
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, AnyQueue] = {}
+        self.delays: dict[str, DelayQueue] = {}  # of the delayed exchanges, by their names
         self.binding_count = 0
         self.bytes_held = 0
         self._new_queue_id = new_queue_id
@@ -57,6 +68,17 @@ class VhostDefinitions:
     def put_exchange(self, exchange: Exchange) -> None:
         self.bytes_held += len(exchange.name) + len(exchange.encoded_arguments)
         self.exchanges[exchange.name] = exchange
+
+    def put_delayed(self, exchange: DelayedExchange, queue_id: int) -> DelayQueue:
+        """Give a delayed exchange the queue that holds its messages."""
+        queue = self.delays[exchange.name] = DelayQueue(exchange, queue_id, self.env)
+        exchange.held = queue
+        return queue
+
+    @property
+    def holding(self) -> Iterator[Queue]:
+        """All queues that hold messages."""
+        return chain((queue for queue in self.queues.values() if isinstance(queue, Queue)), self.delays.values())
 
     def put_queue(self, queue: Queue) -> None:
         self.bytes_held += len(queue.name) + len(queue.encoded_arguments)
@@ -100,21 +122,32 @@ class VhostDefinitions:
             raise refusals.bad_argument("alternate-exchange", "exchange", name, self.name, "expected a string")
         if alternate is not None:
             self._check_target(alternate, "it cannot be an alternate exchange")
+        if kind == DelayedExchange.type:
+            self._check_delayed_type(arguments.get(DELAYED_TYPE))
         encoded = encode_table(arguments)
         self._check_room(name, encoded)
-        self.put_exchange(
-            EXCHANGE_TYPES[kind](
-                name,
-                durable=durable,
-                auto_delete=auto_delete,
-                internal=internal,
-                arguments=arguments,
-                encoded_arguments=encoded,
-            )
+        exchange = EXCHANGE_TYPES[kind](
+            name,
+            durable=durable,
+            auto_delete=auto_delete,
+            internal=internal,
+            arguments=arguments,
+            encoded_arguments=encoded,
         )
+        self.put_exchange(exchange)
         if durable:
             self.env.journal.add(DeclareExchange(self.name, name, kind, auto_delete, internal, encoded))
+        if isinstance(exchange, DelayedExchange):
+            held = self.put_delayed(exchange, self._new_queue_id())
+            if durable:
+                self.env.journal.add(DeclareQueue(held.queue_id, self.name, held.name, False, held.encoded_arguments))
         return durable
+
+    def _check_delayed_type(self, kind: object) -> None:
+        if not isinstance(kind, str):
+            raise refusals.bad_request("Invalid argument, 'x-delayed-type' must be an existing exchange type")
+        if kind not in ROUTING_TYPES:
+            raise refusals.unknown_exchange_type(kind)
 
     def _check_target(self, exchange: str, text: str) -> None:
         """Raise AccessRefused if messages of other exchanges and queues must not go to this exchange."""
@@ -143,11 +176,10 @@ class VhostDefinitions:
         ):
             if received != current:
                 raise refusals.inequivalent(name, "exchange", existing.name, self.name, received, current)
-        alternate = arguments.get("alternate-exchange")
-        if alternate != existing.alternate:
-            raise refusals.inequivalent_argument(
-                "alternate-exchange", "exchange", existing.name, self.name, alternate, existing.alternate
-            )
+        for name in existing.compared:
+            given, ours = arguments.get(name), existing.arguments.get(name)
+            if given != ours:
+                raise refusals.inequivalent_argument(name, "exchange", existing.name, self.name, given, ours)
 
     def delete_exchange(self, name: str, if_unused: bool) -> bool:
         """Delete an exchange and its bindings; a missing exchange is not an error. Return True if something must be
@@ -182,6 +214,8 @@ class VhostDefinitions:
             if removed.durable:
                 self.env.journal.add(DeleteExchange(self.name, removed.name))
                 is_stored = True
+            if held := self.delays.pop(removed.name, None):
+                self._end_queue(held)
         return is_stored
 
     # Queues.
@@ -327,14 +361,17 @@ class VhostDefinitions:
         self.bytes_held -= len(queue.name) + len(queue.encoded_arguments)
         if queue.owner is not None:
             queue.owner.exclusive_queues.pop(queue, None)
-        is_stored = queue.durable and queue.owner is None
-        must_wait = is_stored
+        must_wait = queue.durable and queue.owner is None
         for binding in list(queue.incoming):
             must_wait |= self._unbind(binding)
-        if is_stored:
+        return self._end_queue(queue), must_wait
+
+    def _end_queue(self, queue: Queue) -> int:
+        """Delete the messages of a queue, and its row; return the number of messages."""
+        if queue.durable and queue.owner is None:
             self.env.journal.forget_queue(queue.queue_id)
             self.env.journal.add(DeleteQueue(queue.queue_id))
-        return queue.delete(), must_wait
+        return queue.delete()
 
     # Bindings.
 

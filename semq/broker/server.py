@@ -28,7 +28,6 @@ from semq.broker.long_tasks import LongTasks
 from semq.broker.memory_gauge import MemoryGauge
 from semq.broker.queues.bodies import Bodies
 from semq.broker.queues.pages import Pager
-from semq.broker.queues.queue import Queue
 from semq.broker.session import BrokerSession
 from semq.broker.timers import Timers
 from semq.broker.users import Authenticator
@@ -219,8 +218,7 @@ class AmqpServer:
         return list(users)
 
     def counts(self) -> dict[str, int]:
-        all_queues = (queue for vhost in self.vhosts.values() for queue in vhost.queues.values())
-        queues = [queue for queue in all_queues if isinstance(queue, Queue)]
+        queues = [queue for vhost in self.vhosts.values() for queue in vhost.holding]
         return {
             "connections": len(self.sessions),
             "connections_accepted": self.listener.accepted,

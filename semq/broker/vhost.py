@@ -13,6 +13,7 @@ from semq.broker.environment import DeathReason, Environment
 from semq.broker.generated_names import REPLY_PREFIX
 from semq.broker.queues.bodies import release, retain
 from semq.broker.queues.deadletter import dead_letter, would_cycle
+from semq.broker.queues.delay import DelayQueue, when_due
 from semq.broker.queues.message import Message, QueueEntry
 from semq.broker.queues.queue import Queue
 from semq.broker.routing.exchanges import Exchange
@@ -55,8 +56,8 @@ class PreparedPublish:
     def abandon(self) -> None:
         """Discard the messages: the transaction has failed."""
         entries, self._entries = self._entries, []
-        for _, entry in entries:
-            release(entry.message.body)
+        for queue, entry in entries:
+            _drop(queue, entry)
 
     def add(self, queue: Queue, message: Message) -> None:
         entry = queue.entry_for(message)
@@ -226,7 +227,7 @@ class VirtualHost(VhostDefinitions):
         for queue, entry in entries:
             if queue.is_deleted:
                 self.env.departures.note_of_queue(Departure.QUEUE_DELETED, queue.name)
-                release(entry.message.body)
+                _drop(queue, entry)
                 continue
             queue.admit(entry)
             queue.pump()
@@ -275,11 +276,10 @@ class VirtualHost(VhostDefinitions):
 
     def note_transient(self) -> None:
         """Note the messages that end with this process."""
-        for queue in self.queues.values():
-            if isinstance(queue, Queue):
-                retained = (death.entry for death in self._retained.get(queue, ()))
-                count = sum(entry is not None and not entry.is_stored for entry in retained)
-                self.env.departures.note_of_queue(Departure.TRANSIENT, queue.name, queue.ready.transient_count + count)
+        for queue in self.holding:
+            retained = (death.entry for death in self._retained.get(queue, ()))
+            count = sum(entry is not None and not entry.is_stored for entry in retained)
+            self.env.departures.note_of_queue(Departure.TRANSIENT, queue.name, queue.ready.transient_count + count)
 
     def _route_dead_letter(self, death: _Death) -> bool:
         """Route a dead message, or note its loss; return False if it must be retained."""
@@ -290,6 +290,8 @@ class VirtualHost(VhostDefinitions):
             if not must_arrive:
                 departures.note_of_queue(Departure.DEAD_LETTER_UNROUTED, death.queue.name)
             return not must_arrive
+        if isinstance(death.queue, DelayQueue):
+            return self._route_due(exchange, when_due(death.message))
         message = dead_letter(
             death.message,
             death.queue.name,
@@ -312,6 +314,22 @@ class VirtualHost(VhostDefinitions):
         if self.send(message, open_queues, Departure.DEAD_LETTER_REFUSED).queues:
             departures.note_of_queue(Departure.DEAD_LETTERED, death.queue.name)
         return True
+
+    def _route_due(self, exchange: Exchange, message: Message) -> bool:
+        """Route a message of a delayed exchange that is due; return False if it must be retained."""
+        queues = self.route_message(exchange, message)
+        if any(queue.is_limited and queue.would_refuse(1, message.size) for queue in queues):
+            return False
+        if not self.send(message, queues).queues:
+            self.env.departures.note(Departure.UNROUTED, _place(exchange), routing_key=message.routing_key)
+        return True
+
+
+def _drop(queue: Queue, entry: QueueEntry) -> None:
+    """Drop an entry that was not admitted."""
+    release(entry.message.body)
+    if isinstance(queue, DelayQueue):
+        queue.note_unused(entry)
 
 
 def _place(exchange: Exchange) -> str:

@@ -33,7 +33,9 @@ QUEUES: dict[str, dict[str, object]] = {
     "urgent": {"x-max-priority": 3},
     "left": {},
     "right": {},
+    "late": {},
 }
+DELAYED = "late"  # an exchange that holds its messages for a millisecond or more; also its queue
 PERSISTENT = 2  # value of the property delivery_mode
 # In ``work``, multiples of 5 are rejected, multiples of 7 requeued once, multiples of 41 not acknowledged.
 REJECTED_EVERY, RETURNED_EVERY, KEPT_EVERY = 5, 7, 41
@@ -45,7 +47,9 @@ class ClientBook:
 
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
     #: confirmed publishes, by queue
-    confirmed: dict[str, set[int]] = field(default_factory=lambda: {"work": set(), "short": set(), "urgent": set()})
+    confirmed: dict[str, set[int]] = field(
+        default_factory=lambda: {name: set() for name in ("work", "short", "urgent", DELAYED)}
+    )
     seen: set[int] = field(default_factory=set)  #: delivered from work
     acked: set[int] = field(default_factory=set)  #: acknowledged, perhaps without effect
     committed: set[int] = field(default_factory=set)  #: pairs whose transaction was committed
@@ -77,8 +81,9 @@ def publish(channel: BlockingChannel, book: ClientBook) -> None:
     while True:
         for queue in book.confirmed:
             number = next(book.numbers)
-            properties = pika.BasicProperties(delivery_mode=PERSISTENT, priority=number % 3)
-            channel.basic_publish("", queue, str(number), properties, mandatory=True)
+            headers = {"x-delay": 1 + number % 2000} if queue == DELAYED else None
+            properties = pika.BasicProperties(headers=headers, delivery_mode=PERSISTENT, priority=number % 3)
+            channel.basic_publish(DELAYED if headers else "", queue, str(number), properties, mandatory=True)
             book.confirm(queue, number)
 
 
@@ -138,6 +143,8 @@ def _declare(port: int) -> None:
     with channel_of(port) as channel:
         for queue, arguments in QUEUES.items():
             channel.queue_declare(queue, durable=True, arguments=arguments)
+        channel.exchange_declare(DELAYED, "x-delayed-message", durable=True, arguments={"x-delayed-type": "direct"})
+        channel.queue_bind(DELAYED, DELAYED)
 
 
 def _run_client(port: int, act: Callable[[BlockingChannel, ClientBook], None], book: ClientBook) -> None:
@@ -149,9 +156,12 @@ def _run_client(port: int, act: Callable[[BlockingChannel, ClientBook], None], b
 
 
 def compare_queues(channel: BlockingChannel, book: ClientBook) -> None:
-    """Drain the queues, and record complaints. Messages of ``short`` expire, so ``short.dead`` is counted."""
+    """Drain the queues, and record complaints. Messages of ``short`` expire, so ``short.dead`` is counted, as are those
+    that are held first.
+    """
     drained = {queue: list(_drain(channel, queue, book)) for queue in ("work", "work.dead", "urgent", "left", "right")}
     drained["short.dead"] = list(_drain(channel, "short.dead", book, len(book.confirmed["short"])))
+    drained[DELAYED] = list(_drain(channel, DELAYED, book, len(book.confirmed[DELAYED])))
     for queue, numbers in drained.items():
         book.check(len(numbers) == len(set(numbers)), f"{queue} has a message twice")
     waiting, dead = set(drained["work"]), set(drained["work.dead"])
@@ -162,7 +172,7 @@ def compare_queues(channel: BlockingChannel, book: ClientBook) -> None:
     book.check(drained["work"] == sorted(drained["work"]), "work is out of order")
     in_order = sorted(drained["urgent"], key=lambda number: (-(number % 3), number))
     book.check(drained["urgent"] == in_order, "urgent is out of order")
-    for queue, queue_after in (("urgent", "urgent"), ("short", "short.dead")):
+    for queue, queue_after in (("urgent", "urgent"), ("short", "short.dead"), (DELAYED, DELAYED)):
         missing = book.confirmed[queue] - set(drained[queue_after])
         book.check(not missing, f"confirmed in {queue} and lost: {sorted(missing)[:10]}")
     book.check(drained["left"] == drained["right"], "half of a transaction")

@@ -13,7 +13,7 @@ from semq.broker.generated_names import REPLY_TO
 from semq.broker.queues.bodies import weight
 from semq.broker.queues.deadletter import disowned
 from semq.broker.queues.message import Message, needs_name_check
-from semq.broker.routing.exchanges import Exchange
+from semq.broker.routing.exchanges import DelayedExchange, Exchange
 from semq.broker.services import (
     ArrivingDocument,
     Confirmed,
@@ -49,7 +49,7 @@ def publish(channel: BrokerChannel, event: Published) -> None:
         channel.unanswered += 1
         _offer(channel, exchange, event, Settlement(channel, event, number, place), place)
         return
-    outcome = deliver(channel, exchange, event, message_of(event))
+    outcome = deliver(channel, exchange, event, message_of(exchange, event))
     if outcome.must_be_stored:
         size = weight(event.header, event.body)
         session.allowance.begin_publish(size)
@@ -66,7 +66,7 @@ def _for_transaction(channel: BrokerChannel, exchange: Exchange, event: Publishe
     cannot be part of a transaction.
     """
     if not isinstance(exchange, ServiceExchange):
-        message = message_of(event)
+        message = message_of(exchange, event)
         channel.session.vhost.check_keys(exchange, message)
         return message
     if not exchange.transacts:
@@ -111,8 +111,10 @@ def resolve_names(channel: BrokerChannel, event: Published) -> None:
         event.header = header.amended(reply_to=address)
 
 
-def message_of(event: Published) -> Message:
+def message_of(exchange: Exchange, event: Published) -> Message:
     """Return the message for the queues. Raises AmqpError for a header that is not valid."""
+    if isinstance(exchange, DelayedExchange):
+        exchange.check(event.header.headers or {})
     return Message(event.exchange, event.routing_key, disowned(event.header), event.body)
 
 

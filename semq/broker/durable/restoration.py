@@ -8,9 +8,10 @@ from semq.amqp.content import ContentHeader
 from semq.amqp.wire import decode_table
 from semq.broker.arguments import BadArgumentError, QueueSettings, read_queue_arguments
 from semq.broker.queues.bodies import Bodies, Body, StoredBody
+from semq.broker.queues.delay import PREFIX as DELAYED
 from semq.broker.queues.message import QueueEntry
 from semq.broker.queues.queue import Queue
-from semq.broker.routing.exchanges import EXCHANGE_TYPES, Binding, BindingDestination
+from semq.broker.routing.exchanges import EXCHANGE_TYPES, Binding, BindingDestination, DelayedExchange
 from semq.broker.services import ServiceQueue
 from semq.broker.vhost import VirtualHost
 from semq.store.broker.operations import AddMessage, Bind, DeclareQueue, StoredState
@@ -37,6 +38,10 @@ def restore(state: StoredState, vhosts: Mapping[str, VirtualHost], bodies: Bodie
     for row in state.queues:
         vhost = vhosts.get(row.vhost)
         if vhost is None:
+            continue
+        delayed = vhost.exchanges.get(row.name.removeprefix(DELAYED)) if row.name.startswith(DELAYED) else None
+        if isinstance(delayed, DelayedExchange):
+            queues[row.queue_id] = vhost.put_delayed(delayed, row.queue_id)
             continue
         existing = vhost.queues.get(row.name)
         if isinstance(existing, ServiceQueue) and existing.supported:

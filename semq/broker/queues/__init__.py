@@ -8,5 +8,6 @@
 | `consumers`  | the consumers and their turns                                             |
 | `pages`      | messages of a long queue that are not in memory                           |
 | `bodies`     | large bodies, kept in the store in chunks                                 |
+| `delay`      | the messages that a delayed exchange holds until they are due            |
 | `deadletter` | the headers of a message after it died in a queue, and cycles of queues   |
 """

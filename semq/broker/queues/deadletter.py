@@ -27,7 +27,7 @@ from semq.broker.queues.message import Message
 
 Death = Mapping[str, Any]
 
-_HEADER_MAX = ConnectionLimits().frame_max - FRAME_OVERHEAD  # bytes; a longer header fits into no client's frames
+HEADER_MAX = ConnectionLimits().frame_max - FRAME_OVERHEAD  # bytes; a longer header fits into no client's frames
 _DEATHS_MAX = 100  # deaths listed in one message
 _FOREIGN = "published"  # field of a death: it was in a message that a client has published
 _FORGOTTEN = "x-deaths-forgotten"  # header: number of deaths that are not listed
@@ -48,7 +48,7 @@ def dead_letter(
     header = message.header
     for record in _records(deaths, _forgotten(message), ends):
         header = message.header.amended(headers=replaced | record, expiration=None)
-        if len(header.raw) <= _HEADER_MAX:
+        if len(header.raw) <= HEADER_MAX:
             break
     else:  # only the record: a message that fits into no frame would stop its queue
         header = message.header.amended(headers=None, expiration=None).amended(headers=record)
@@ -73,7 +73,7 @@ def disowned(header: ContentHeader) -> ContentHeader:
         return header
     deaths = [{**death, _FOREIGN: True} for death in _listed(header.headers or {})]
     marked = header.amended(headers={"x-death": deaths or None, _FORGOTTEN: None})
-    if len(marked.raw) > max(_HEADER_MAX, len(header.raw)):
+    if len(marked.raw) > max(HEADER_MAX, len(header.raw)):
         marked = header.amended(headers={"x-death": None, _FORGOTTEN: None})  # it would fit into no frame
     return marked
 

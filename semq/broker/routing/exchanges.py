@@ -1,14 +1,21 @@
 """Exchanges, which choose the destinations of a message: one class for each type of exchange. Pure.
 
-Rules: AMQP 0-9-1, 3.1.3 (types), and RabbitMQ's extensions: all-with-x, any-with-x and exchange-to-exchange bindings.
+Rules: AMQP 0-9-1, 3.1.3 (types), and RabbitMQ's extensions: all-with-x, any-with-x, exchange-to-exchange bindings, and
+the plugin for delayed messages.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
+from semq.amqp.wire import Timestamp
+from semq.broker import refusals
+from semq.broker.arguments import TIMER_MAX_MS
 from semq.broker.routing.headers_match import HeadersPattern
 from semq.broker.routing.topic import TopicIndex
+from semq.foreign_text import shortened
 
 Headers: TypeAlias = Callable[[], Mapping[str, Any]]  # returns the headers of the message
 
@@ -36,6 +43,7 @@ class Exchange:
 
     type: ClassVar[str] = ""
     is_service: ClassVar[bool] = False
+    compared: ClassVar[tuple[str, ...]] = ("alternate-exchange",)  #: arguments that must be equal in each declaration
     __slots__ = (
         "alternate",
         "arguments",
@@ -245,9 +253,69 @@ class HeadersExchange(Exchange):
         del self._patterns[binding]
 
 
-EXCHANGE_TYPES: dict[str, type[Exchange]] = {
+ROUTING_TYPES: dict[str, type[Exchange]] = {
     kind.type: kind for kind in (DirectExchange, FanoutExchange, TopicExchange, HeadersExchange)
 }
+"""The types by which exchanges route."""
+
+
+class DelayedExchange(Exchange):
+    """An exchange that routes by the type in its argument ``x-delayed-type``, messages with a delay when they are due.
+
+    Until then ``held`` has them, a queue without consumers. It returns them with a negative delay.
+    """
+
+    type = "x-delayed-message"
+    compared = ("alternate-exchange", "x-delayed-type")
+    __slots__ = ("_inner", "held")
+
+    def __init__(self, name: str, **settings: Any) -> None:
+        super().__init__(name, **settings)
+        self.held: BindingDestination | None = None
+        self._inner = ROUTING_TYPES[self.arguments[DELAYED_TYPE]](name)
+
+    def match(self, routing_key: str, headers: Headers) -> Iterable[BindingDestination]:
+        if self.held is not None and delay_of(headers()):
+            return (self.held,)
+        return self._inner.match(routing_key, headers)
+
+    def check(self, headers: Mapping[str, Any]) -> None:
+        """Check the headers of a message that a client publishes. Raises PreconditionFailed."""
+        if DELAY in headers and _milliseconds(headers[DELAY]) > TIMER_MAX_MS:
+            value = shortened(str(headers[DELAY]), 40)
+            text = f"header {DELAY} must be a number of milliseconds up to {TIMER_MAX_MS}, not {value}"
+            raise refusals.bad_request(text)
+        if delay_of(headers) and "BCC" in headers:
+            raise refusals.bad_request("a message with a delay cannot have a header BCC, which would be lost meanwhile")
+
+    def _index(self, binding: Binding, arguments: Mapping[str, Any]) -> None:
+        self._inner._index(binding, arguments)
+
+    def _unindex(self, binding: Binding) -> None:
+        self._inner._unindex(binding)
+
+
+def delay_of(headers: Mapping[str, Any]) -> int:
+    """Return the milliseconds for which a delayed exchange holds a message; 0 for one that it routes at once."""
+    delay = _milliseconds(headers.get(DELAY))
+    return delay if 0 < delay <= TIMER_MAX_MS else 0
+
+
+def _milliseconds(value: object) -> int:
+    """Return a number of milliseconds; _NO_NUMBER for any other value."""
+    if isinstance(value, bool | Timestamp) or not isinstance(value, int | float | Decimal | str):
+        return _NO_NUMBER
+    try:
+        return int(value) if not isinstance(value, str) or _INTEGER.fullmatch(value) else _NO_NUMBER
+    except (ValueError, OverflowError):  # not finite, or too many digits
+        return _NO_NUMBER
+
+
+DELAY, DELAYED_TYPE = "x-delay", "x-delayed-type"
+_INTEGER = re.compile("-?[0-9]+")
+_NO_NUMBER = TIMER_MAX_MS + 1
+
+EXCHANGE_TYPES: dict[str, type[Exchange]] = {**ROUTING_TYPES, DelayedExchange.type: DelayedExchange}
 """The types that exchange.declare accepts."""
 
 PREDECLARED: tuple[tuple[str, str], ...] = (

@@ -116,7 +116,7 @@ def queues(server: AmqpServer, documents: Mapping[str, int] | None = None) -> It
         for consumer in channel.consumers.values():
             consumers_of.setdefault((session.vhost.name, consumer.source.name), []).append(consumer)
     for vhost in server.vhosts.values():
-        for queue in list(vhost.queues.values()):
+        for queue in [*vhost.queues.values(), *vhost.delays.values()]:
             key = (vhost.name, queue.name)
             count = (documents or {}).get(queue.name) if vhost.name == APPLICATIONS else None
             yield key, partial(_queue, key, queue, consumers_of.get(key, []), count)

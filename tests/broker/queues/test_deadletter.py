@@ -119,7 +119,7 @@ def test_a_client_cannot_mark_deaths_as_its_own_and_a_cycle_still_ends() -> None
 
 def test_published_deaths_are_left_out_if_their_marks_would_exceed_a_frame() -> None:
     deaths = [{"queue": "q", "reason": "rejected", "count": 1}] * 10
-    unused = deadletter._HEADER_MAX - len(message_of(headers={"x-death": deaths, "mine": ""}).header.raw)
+    unused = deadletter.HEADER_MAX - len(message_of(headers={"x-death": deaths, "mine": ""}).header.raw)
     assert "x-death" not in published({"x-death": deaths, "mine": "x" * unused}, "k").headers()
 
 
@@ -253,13 +253,13 @@ def test_a_rejection_breaks_a_cycle_of_any_length(few_deaths: int) -> None:
 @pytest.mark.parametrize("unused", [0, 10, 70, 200, 400])
 def test_the_header_of_a_dead_letter_fits_into_a_frame(unused: int) -> None:
     """A longer header fits into no client's frames, so that the message would stop its queue."""
-    headers = {"mine": "x" * (deadletter._HEADER_MAX - len(message_of(headers={"mine": ""}).header.raw) - unused)}
+    headers = {"mine": "x" * (deadletter.HEADER_MAX - len(message_of(headers={"mine": ""}).header.raw) - unused)}
     message = message_of(headers=headers)
-    assert len(message.header.raw) == deadletter._HEADER_MAX - unused
+    assert len(message.header.raw) == deadletter.HEADER_MAX - unused
     for number in range(20):
         message = die(message, f"q{number}", EXPIRED)
         assert not would_cycle(message, "new")
-        assert len(message.header.raw) <= deadletter._HEADER_MAX
+        assert len(message.header.raw) <= deadletter.HEADER_MAX
         assert message.headers().get("mine") == (headers["mine"] if unused > 10 else None)
     if unused == 400:
         assert read_deaths(message)[0]["queue"] == "q19"
@@ -269,7 +269,7 @@ def test_a_message_without_room_for_its_deaths_does_not_circulate_for_ever() -> 
     model = Model()
     for name, other in (("a", "b"), ("b", "a")):
         model.queue(name, max_length=0, dead_letter_exchange="", dead_letter_routing_key=other)
-    model.publish("a", b"1", headers={"mine": "x" * (deadletter._HEADER_MAX - 60)})
+    model.publish("a", b"1", headers={"mine": "x" * (deadletter.HEADER_MAX - 60)})
     assert model.memory.bytes == 0
 
 
