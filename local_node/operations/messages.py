@@ -17,8 +17,9 @@ from semq.engine.errors import NotEnded, NotThere, TooLate, WaitsForPieces
 from semq.engine.receiver.answers import ActReport
 from semq.service.admin import committed
 from semq.service.large_documents import pieces_of
-from semq.service.message_names import find_group, find_one, find_open
+from semq.service.message_names import find_group, find_one, find_open, labels_of
 from semq.service.operations.arguments import INT64_MAX, Arguments, ByNameWhy, Why
+from semq.service.operations.audit import LIST_MAX
 from semq.service.operations.operation import Caller, act
 from semq.store.views.names import find_messages
 from semq.store.views.pieces import unfinished
@@ -116,6 +117,12 @@ class LocalOperations:
         lk0, why = await self._find_unfinished(arguments.id), caller.with_user(arguments.why)
         await _act(lambda done, failed: acts.resend(lk0, why, done, failed))
         return {"name": short_name(str(lk0)), "lk0": str(lk0), "resent": True}
+
+    async def by_name(self, arguments: ActOnFailed) -> dict[str, Any]:
+        """Return what the audit log has about an act on failed documents; it shows the first LIST_MAX."""
+        names = list(map(str, arguments.ids))
+        labels = await labels_of(self._node.store, names[:LIST_MAX])
+        return {"documents": [*labels, *names[LIST_MAX:]], "why": arguments.why}
 
     async def requeue(self, arguments: ActOnFailed, caller: Caller) -> dict[str, Any]:
         """Give parked documents to their application again, and submit refused submissions again.
@@ -227,8 +234,8 @@ MESSAGES = (
     act("msg.hold", AccessRole.OPERATOR, ByNameWhy, LocalOperations.hold),
     act("msg.release", AccessRole.OPERATOR, ByNameWhy, LocalOperations.release),
     act("msg.resend", AccessRole.OPERATOR, ByNameWhy, LocalOperations.resend),
-    act("failed.requeue", AccessRole.OPERATOR, ActOnFailed, LocalOperations.requeue),
-    act("failed.remove", AccessRole.OPERATOR, ActOnFailed, LocalOperations.remove),
+    act("failed.requeue", AccessRole.OPERATOR, ActOnFailed, LocalOperations.requeue, noted=LocalOperations.by_name),
+    act("failed.remove", AccessRole.OPERATOR, ActOnFailed, LocalOperations.remove, noted=LocalOperations.by_name),
     act("node.drain", AccessRole.ADMIN, DrainNode, LocalOperations.drain),
 )
 

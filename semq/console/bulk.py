@@ -17,9 +17,10 @@ from weakref import WeakKeyDictionary
 
 import structlog
 
-from semq.console.display import Row, document_label, message_name
+from semq.console.display import Row
 from semq.engine.errors import NotEnded, NotThere
 from semq.errors import BadInput, SemqError
+from semq.service.message_names import full_label
 from semq.store.audit import AuditFilter, lines
 from semq.web.pages.visit import Visit
 from semq.web.services import Web
@@ -136,7 +137,7 @@ def by_names(operation: str, rows: Mapping[str, Row], batch: int) -> Work:
         yield Counter({"ended": len(unrepeatable)})
         for begin in range(0, len(names), batch):
             ids = names[begin : begin + batch]
-            noted = {"documents": [_label(rows[id_]) for id_ in ids], "why": why}
+            noted = {"documents": [full_label(rows[id_]) for id_ in ids], "why": why}
             arguments = {"ids": ids, "why": why}
             try:
                 answer = await visit.web.operations.ask(visit.visitor, operation, arguments, noted=noted)
@@ -148,10 +149,6 @@ def by_names(operation: str, rows: Mapping[str, Row], batch: int) -> Work:
             yield results + Counter({GONE: len(ids) - results.total()})
 
     return work
-
-
-def _label(row: Row) -> str:
-    return " ".join(dict.fromkeys((document_label(row), message_name(row))))
 
 
 def results_of(operation: str, answer: Mapping[str, Any]) -> Counter[str]:

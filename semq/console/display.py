@@ -11,9 +11,9 @@ from starlette.responses import Response
 from semq.engine.people.stuck import StuckCause
 from semq.foreign_text import shown
 from semq.moments import milliseconds, utc_text
+from semq.service.message_names import document_label, message_name
 from semq.sizes import size
 from semq.status_words import WORDS
-from semq.umx_t.short_name import short_name
 from semq.umx_t.status import Direction
 from semq.web.pages import languages
 from semq.web.pages.visit import Visit
@@ -127,19 +127,6 @@ def colour_of(state: object) -> str:
 def node_name(address: object) -> str:
     """Return the address of an institution without its type: 10008 for 1.10008."""
     return str(address or "").removeprefix("1.")
-
-
-def message_name(row: Row) -> str:
-    """Return the short name of a message; without one, its locator."""
-    return str(row.get("name") or short_name(str(row.get("lk0") or "")) or row.get("lk0") or "")
-
-
-def document_label(row: Row) -> str:
-    """Return type and key of a document; without a key, its AppKey or else its short name."""
-    parts = str(row.get("app_key") or "").split("/", 3)
-    if len(parts) == 4 and parts[3]:
-        return " ".join(part for part in (parts[1], parts[3]) if part)
-    return str(row.get("app_key") or "") or message_name(row)
 
 
 def href(path: str, **query: object) -> str:

@@ -161,3 +161,32 @@ def fits_several(text: str, lk0s: Sequence[str], rows: Sequence[Mapping[str, Any
 
 def _names(lk0: str) -> dict[str, str]:
     return {"name": short_name(lk0), "lk0": lk0}
+
+
+def message_name(row: Mapping[str, Any]) -> str:
+    """Return the short name of a message; without one, its locator."""
+    return str(row.get("name") or short_name(str(row.get("lk0") or "")) or row.get("lk0") or "")
+
+
+def document_label(row: Mapping[str, Any]) -> str:
+    """Return type and key of a document; without a key, its AppKey or else its short name."""
+    parts = str(row.get("app_key") or "").split("/", 3)
+    if len(parts) == 4 and parts[3]:
+        return " ".join(part for part in (parts[1], parts[3]) if part)
+    return str(row.get("app_key") or "") or message_name(row)
+
+
+def full_label(row: Mapping[str, Any]) -> str:
+    """Return type, key and short name of a document."""
+    return " ".join(dict.fromkeys((document_label(row), message_name(row))))
+
+
+async def labels_of(store: PostgresStore, ids: Sequence[str]) -> list[str]:
+    """Return type, key and short name of documents: received ones by row number, others by LK0. Names that are gone
+    stay."""
+    labels = []
+    for name in ids:
+        rows = await store.execute(names.find_messages, name)
+        row = next((row for row in rows if (row["side"] == "inbound") is name.isdecimal()), None)
+        labels.append(full_label(row) if row else name)
+    return labels

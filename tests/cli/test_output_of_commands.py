@@ -178,6 +178,7 @@ class SimulatedNode:
     def __init__(self, url: str, **_: Any) -> None:
         self.refuses = url.endswith("refuses")
         self.node = BAD
+        self.user = BAD
 
     async def connect(self) -> None:
         pass

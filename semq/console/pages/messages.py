@@ -10,12 +10,13 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from semq.access_rights import AccessRole
-from semq.console.display import at, href, message_name, message_path, next_step_of, node_name, show, translator
+from semq.console.display import at, href, message_path, next_step_of, node_name, show, translator
 from semq.console.live import LIVE
 from semq.console.timeline import outlook_line, time_line
 from semq.engine.people.stuck import StuckCause
 from semq.errors import SemqError
 from semq.foreign_text import shown_lines
+from semq.service.message_names import message_name
 from semq.sizes import size
 from semq.umx_t.status import AppStatus, Outcome, SendStatus
 from semq.web.node.payloads import payload_chunks

@@ -55,6 +55,8 @@ class Operation:
     arguments: type[Arguments]
     handler: Callable[..., Awaitable[Any]]  #: a method of a class whose instance ``bind`` receives
     used_by: str = ""  #: for an operation without a command: the program that uses it
+    #: for an act: a method that returns, before the act, what the audit log has instead of the arguments
+    noted: Callable[..., Awaitable[Mapping[str, Any]]] | None = None
 
     @property
     def is_recorded(self) -> bool:
@@ -96,9 +98,10 @@ def act(
     arguments: type[A],
     handler: Callable[[Part, A, Caller], Awaitable[Any]],
     used_by: str = "",
+    noted: Callable[[Part, A], Awaitable[Mapping[str, Any]]] | None = None,
 ) -> Operation:
     """Return the row of an operation that changes something; its handler also receives the caller."""
-    return Operation(name, Kind.ACT, role, arguments, handler, used_by)
+    return Operation(name, Kind.ACT, role, arguments, handler, used_by, noted)
 
 
 # Writes a line of the audit log: (operation, arguments, caller, outcome, detail).
@@ -112,6 +115,7 @@ class BoundOperation:
     operation: Operation
     handle: Callable[..., Awaitable[Any]]
     note: Note | None = None  #: None: no audit
+    noted: Callable[..., Awaitable[Mapping[str, Any]]] | None = None  #: the bound method of the row
 
     async def __call__(self, given: Mapping[str, Any], caller: Caller) -> Any:
         """Run the operation; return JSON values. Raises BadArguments and the errors of the handler."""
@@ -124,6 +128,8 @@ class BoundOperation:
             return result
         facts = {"operation": operation.name, "user": caller.user, "door": caller.door}
         facts |= {name: getattr(arguments, name) for name in LOGGED if getattr(arguments, name, "")}
+        if self.noted is not None and self.note is not None:
+            given = await self.noted(arguments)
         try:
             result = await self.handle(arguments, caller)
         except SemqError as error:
@@ -161,4 +167,6 @@ def bind(table: Iterable[Operation], parts: Iterable[object], note: Note | None 
         for function in vars(type(part)).values()
         if inspect.isfunction(function)
     }
-    return {row.name: BoundOperation(row, methods[row.handler], note) for row in table}
+    return {
+        row.name: BoundOperation(row, methods[row.handler], note, row.noted and methods[row.noted]) for row in table
+    }

@@ -7,7 +7,8 @@ from semq.app.errors import RefusedByNode
 from semq.config.reach import url_of
 from semq.service.operations.audit import recorded
 from semq.store.audit import Line, add
-from tests.service.inprocess import InProcess
+from tests.service.inprocess import InProcess, linked
+from tests.waiting import until
 from tests.web.running import serving
 
 
@@ -50,6 +51,22 @@ async def test_acts_and_shown_payloads_over_amqp_are_in_the_same_log_as_acts_of_
         page = (await browser.get("/audit?act=msg.hold")).text
         assert "amqp" in page
         assert [row["act"] for row in await client.request("audit.list", {"payloads": True})] == ["msg.body"]
+
+
+@pytest.mark.parametrize("act", ["requeue", "remove"])
+async def test_acts_on_failed_documents_name_them_by_key_and_short_name(inprocess: InProcess, act: str) -> None:
+    hub = await inprocess.hub()
+    node = await inprocess.local("10008", hub.port)
+    await linked(node)
+    client = Client(url_of(node.settings, node.port))
+    inprocess.stack.push_async_callback(client.close)
+    await client.send("10008", b"x", app_key="erp/order//S-1")
+    await until(lambda: client.request("msg.list", {"side": "inbound"}))
+    await client.request("failed.park", {"id": "S-1", "error": "x"})
+    (row,) = await client.request("failed.list", {})
+    await client.request(f"failed.{act}", {"ids": [row["id"], 987654], "why": "done"})
+    (line,) = await client.request("audit.list", {"act": f"failed.{act}"})
+    assert line["arguments"] == {"documents": [f"order S-1 {row['name']}", "987654"], "why": "done"}
 
 
 async def test_an_invented_line_number_in_a_request_hides_no_act(inprocess: InProcess) -> None:
