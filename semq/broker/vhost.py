@@ -89,6 +89,7 @@ class _Death:
     reason: DeathReason
     entry: QueueEntry | None  #: with x-dead-letter-strategy at-least-once: it stays in its queue until it is routed
     is_retained: bool = False
+    leads: bool = False  #: whether the other retained deaths of its queue are tried again if it can be routed
 
 
 class VirtualHost(VhostDefinitions):
@@ -241,8 +242,11 @@ class VirtualHost(VhostDefinitions):
         try:
             while self._deaths:
                 death = self._deaths.popleft()
+                leads, death.leads = death.leads, False
                 if self._route_dead_letter(death):
                     self._end_death(death)
+                    if leads:
+                        self._deaths.extend(self._retained.pop(death.queue, ()))
                 else:
                     self._retain(death)
         finally:
@@ -252,7 +256,6 @@ class VirtualHost(VhostDefinitions):
         release(death.message.body)
         if death.entry is not None:
             death.queue.forget_dead(death.entry)
-            self._deaths.extend(self._retained.pop(death.queue, ()))
 
     def _retain(self, death: _Death) -> None:
         if not death.is_retained:
@@ -266,7 +269,9 @@ class VirtualHost(VhostDefinitions):
         """Route one retained death of each queue again, and after it, if it succeeds, the others."""
         self._retry = None
         for queue, waiting in list(self._retained.items()):
-            self._deaths.append(waiting.popleft())
+            death = waiting.popleft()
+            death.leads = True
+            self._deaths.append(death)
             if not waiting:
                 del self._retained[queue]
 

@@ -12,7 +12,7 @@ from semq.broker.queues import deadletter
 from semq.broker.queues.deadletter import dead_letter, disowned, read_deaths, would_cycle
 from semq.broker.queues.message import Message
 from semq.broker.queues.queue import Disposition
-from semq.broker.vhost import RETRY_S
+from semq.broker.vhost import RETRY_S, VirtualHost
 from tests.broker.durable.test_restoration import after_restart, queue_of
 from tests.broker.pure import Model, bodies, message_of
 
@@ -152,6 +152,30 @@ def test_a_dead_letter_at_least_once_stays_until_there_is_a_queue_for_it() -> No
     assert (source.dying, source.dying_bytes) == (0, 0)
     assert {queue for queue, _ in model.store.messages} == {dead.queue_id}
     assert (model.memory.bytes > 0, model.timers.earliest() is None or not model.vhost._retained) == (True, True)
+
+
+def test_a_dead_letter_that_can_be_routed_does_not_try_each_retained_one_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, retained, routable = Model(), 20, 30
+    model.vhost.declare_exchange("dlx", "direct", False, False, False, {})
+    source = model.queue(
+        "q", message_ttl=10, dead_letter_strategy="at-least-once", dead_letter_exchange="dlx"
+    )  # fmt: skip
+    dead, fanout = model.queue("dead"), model.vhost.find_exchange("amq.fanout")
+    model.vhost.bind(fanout, source, "", {})
+    model.vhost.bind(model.vhost.find_exchange("dlx"), dead, "good", {})
+    attempts: list[Any] = []
+    route = VirtualHost._route_dead_letter
+
+    def count(vhost: VirtualHost, death: Any) -> bool:
+        attempts.append(death)
+        return route(vhost, death)
+
+    monkeypatch.setattr(VirtualHost, "_route_dead_letter", count)
+    for key in ["bad"] * retained + ["good"] * routable:
+        model.publish(key, exchange="amq.fanout")
+        model.advance_time(0.01)
+    assert (len(dead.ready), source.dying) == (routable, retained)
+    assert len(attempts) == retained + routable
 
 
 def test_a_full_queue_keeps_dead_letters_at_least_once_and_the_limit_of_the_source_counts_them() -> None:
