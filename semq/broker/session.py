@@ -156,6 +156,8 @@ class BrokerSession:
             return  # this side has closed it
         if type(event) is e.ChannelClosed:
             channel.stop_feeding()  # the client ignores the rest of a body
+            if channel.is_stopped:
+                self.end_if_answered(channel)  # its end may have waited for that body
         if channel.is_stopped:
             return
         if channel.held is None and not self.is_writable and produces_output(event):

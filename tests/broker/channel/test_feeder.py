@@ -4,9 +4,10 @@ import asyncio
 
 import pytest
 
+from semq.amqp.errors import PreconditionFailed
 from semq.amqp.events import Delivered
 from semq.broker.queues.bodies import LargeBody
-from semq.broker.services import ReturnedToSender, ServiceDelivery
+from semq.broker.services import Refused, ReturnedToSender, ServiceDelivery
 from semq.store.broker.operations import ReadDone
 from semq.transport.errors import LinkLost
 from tests.broker.test_services import RegisteredServices, confirming_channel
@@ -91,3 +92,18 @@ async def test_a_large_answer_to_get_waits_for_a_large_delivery_on_its_channel()
         await until(lambda: not first.holders + second.holders + third.holders)
         with pytest.raises(LinkLost):
             await asking
+
+
+async def test_a_channel_that_fails_during_a_large_delivery_ends_when_its_client_closes_it() -> None:
+    services, body = RegisteredServices(), PendingBody(b"large")
+    async with pair(prepare=services.prepare) as endpoints, asyncio.timeout(30):
+        channel = await confirming_channel(endpoints)
+        await channel.consume("inbox", lambda _: None)
+        channel.publish("door", "held", header(b"small"), b"small")
+        await until(lambda: services.exchange.waiting)
+        (consumer,) = services.inbox.consumers
+        consumer.deliver("door", "key", header(b"large"), body, False, b"large")
+        services.exchange.waiting.pop()(Refused(PreconditionFailed("no")))
+        channel.close()
+        await until(lambda: endpoints.server.counts()["channels"] == 0, patience_s=10)
+        assert body.holders == 0
