@@ -97,7 +97,8 @@ class Lifecycle(CommandSender):
         if heart.dead_at is not None and now >= heart.dead_at:
             self._terminate(PeerSilent(f"nothing was received for {2 * heart.interval} s"))
         elif self._deadline is not None and now >= self._deadline:
-            phase = "close" if self._state is ConnectionState.CLOSING else "negotiation"
+            is_ending = self._state in {ConnectionState.CLOSING, ConnectionState.FAILED}
+            phase = "close" if is_ending else "negotiation"
             self._terminate(TooSlow(f"the {phase} was not completed in time"))
         elif heart.send_at is not None and now >= heart.send_at:
             self._put(self._channel_zero, HEARTBEAT_FRAME)

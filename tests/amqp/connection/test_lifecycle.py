@@ -9,6 +9,7 @@ from semq.amqp.errors import (
     AmqpError,
     Blame,
     ConnectionForced,
+    FrameError,
     InternalError,
     LocalMisuse,
     NotFound,
@@ -165,6 +166,13 @@ def test_a_connection_whose_close_is_not_answered_ends_after_a_time() -> None:
     pair.server.close()
     assert pair.server.next_deadline == 2
     assert isinstance(closed(pair.server.tick(2)).error, TooSlow)
+
+
+def test_a_connection_whose_error_is_not_answered_by_its_owner_ends_after_a_time() -> None:
+    pair = opened(ConnectionLimits(close_s=2, heartbeat=0))
+    pair.server.fail(FrameError("wrong"))
+    assert pair.server.next_deadline == 2
+    assert str(closed(pair.server.tick(2)).error).endswith("the close was not completed in time")
 
 
 def test_closing_again_does_nothing() -> None:
