@@ -172,7 +172,7 @@ def test_a_connection_whose_error_is_not_answered_by_its_owner_ends_after_a_time
     pair = opened(ConnectionLimits(close_s=2, heartbeat=0))
     pair.server.fail(FrameError("wrong"))
     assert pair.server.next_deadline == 2
-    assert str(closed(pair.server.tick(2)).error).endswith("the close was not completed in time")
+    assert "the close was not completed in time" in str(closed(pair.server.tick(2)).error)
 
 
 def test_closing_again_does_nothing() -> None:
