@@ -471,6 +471,7 @@ class Recovered:
     streams: list[StreamState] = field(default_factory=list)
     backlog: dict[str, int] = field(default_factory=dict)  #: unsettled rows by destination node
     tracks: dict[tuple[str, str, int], int] = field(default_factory=dict)  #: the same by dest, source and priority
+    refused: dict[str, int] = field(default_factory=dict)  #: of ``backlog``, the copies that an operator has refused
     unsettled: int = 0  #: rows of tb_0031 without an outcome
     settled: list[int] = field(default_factory=list)  #: object_ids to be cleaned up
     finished: list[int] = field(default_factory=list)  #: brefs to be cleaned up

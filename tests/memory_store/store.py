@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any, assert_never
 
 from semq.engine.receiver.pieces import is_stored_piece
+from semq.engine.sender.refused_copies import says_returned
 from semq.errors import SemqError
 from semq.store import spans
 from semq.store import unit as u
@@ -108,6 +109,9 @@ class MemoryStore:
             first_id=first_id(tables.boot),
             streams=list(_stream_states(tables)),
             backlog=backlog,
+            refused=dict(
+                Counter(row.dest for row in rows if row.outcome is None and row.held and says_returned(row.reason))
+            ),
             tracks=dict(Counter(sorted((row.dest, row.source, row.priority) for row in rows if row.outcome is None))),
             unsettled=sum(backlog.values()),
             settled=sorted(row.object_id for row in rows if row.outcome is not None),

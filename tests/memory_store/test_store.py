@@ -537,6 +537,10 @@ def test_a_recovery_returns_the_state_of_the_streams(store: MemoryStore) -> None
     recovered = store.recover(5)
     assert recovered.streams == [StreamState(STREAM, 5, 1, {2, 4})]
     assert recovered.backlog == {"1.b": 4}
+    assert recovered.refused == {}
+    put(store, relayed(8, held=True, reason=("SEMQ-1214", "")), relayed(9, held=True, reason=("SEMQ-1223", "")))
+    again = store.recover(6)
+    assert (again.backlog, again.refused) == ({"1.b": 6}, {"1.b": 1})
     assert (recovered.unsettled, recovered.settled) == (4, [1, 3, 5])
     assert (recovered.pending, recovered.finished) == (2, [2])
 

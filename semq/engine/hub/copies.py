@@ -65,7 +65,7 @@ class Copies:
 
     def receive_inquiries(self, source: Address, target: Address, records: Sequence[Inquiry]) -> None:
         """H7 and H8: inquiries of a sender to a target; the hub answers for stored copies and offline targets."""
-        if self._custody.is_clear(str(target), class3=True):
+        if self._custody.is_clear(str(source), str(target)):
             self.pass_on(source, target, records)
         else:
             self._core.post_each(records, partial(self._inquiries, source, target))

@@ -37,6 +37,7 @@ STATUS = {
     CopyState.SS_SENT: SendStatus.SS_SENT,
     CopyState.REFUSED: SendStatus.SS_SENT,
 }
+WAITING = (CopyState.SS_INIT, CopyState.SS_SENT)  # states of a copy with a message that may still be sent
 # Ledger lines that ``apply_event`` writes; deeds and ``copy_acts`` write the others.
 LINES = {
     HubEvent.ack: Event.RELEASED,
@@ -57,6 +58,9 @@ class Custody:
         self.stores = Stores(core, recovered)
         self.sessions = sessions
         self.rows_by_target: dict[str, int] = dict(recovered.backlog)
+        #: number of copies by target that a later message could overtake: all that no operator has refused
+        self._waiting = Counter(self.rows_by_target)
+        self._waiting.subtract(recovered.refused)
         self._by_pair: Counter[tuple[str, str]] = Counter()  #: number of rows by source and target
         for (dest, source, _), rows in recovered.tracks.items():
             self._by_pair[source, dest] += rows
@@ -71,9 +75,12 @@ class Custody:
             self.schedule.make_due(0, recovered.first_id - 1, core.now())
 
     # --- state for ``forwarding``
-    def is_clear(self, dest: str, class3: bool) -> bool:
-        """Whether a message would overtake no copy for the target, or is of class 1 or 2, which promise no order."""
-        return not class3 or not (self.rows_by_target.get(dest) or self._storing.get(dest))
+    def is_clear(self, source: str, dest: str) -> bool:
+        """Whether a message would overtake no copy for the target, and cannot be one of which this store has a copy.
+
+        A refused copy has no payload that could be overtaken. It may stay for weeks, until its sender is online.
+        """
+        return not (self._waiting[dest] or self._storing.get(dest) or self._by_pair[source, dest])
 
     def is_full(self, dest: str) -> bool:
         """Whether the quota of stored rows of a target is used up."""
@@ -132,6 +139,7 @@ class Custody:
         for row in rows:
             self.rows_by_target[row.dest] = self.rows_by_target.get(row.dest, 0) + 1
             self._by_pair[row.source, row.dest] += 1
+            self._waiting[row.dest] += 1
 
     def waiting(self, source: str, dest: str) -> int:
         """Return the number of copies from ``source`` for ``dest`` in this store."""
@@ -231,6 +239,7 @@ class Custody:
         state = copy_state(row)
         rule = HUB.step(state, event)
         if row is not None and rule.after is not state:
+            after.waiting[row.dest] += (rule.after in WAITING) - (state in WAITING)
             if rule.after is CopyState.ABSENT:
                 unit.delete_outbound(row)
                 after.released.append(row)
@@ -245,6 +254,7 @@ class Custody:
 
     def apply(self, after: AfterCopies) -> None:
         """Carry out the actions that follow the commit."""
+        self._waiting.update(after.waiting)
         for row in after.released:
             self._count_release(row)
         for row in after.refused:

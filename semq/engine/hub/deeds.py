@@ -4,6 +4,7 @@ Deeds run in the open transaction, and collect in ``AfterCopies`` the actions th
 also builds the hub's records about copies.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -64,6 +65,7 @@ class AfterCopies:
     """
 
     new: list[Outbound] = field(default_factory=list)  #: rows of new copies
+    waiting: Counter[str] = field(default_factory=Counter)  #: change of the number of copies that wait, by target
     released: list[Outbound] = field(default_factory=list)  #: deleted rows
     refused: list[Outbound] = field(default_factory=list)  #: rows that an operator has refused
     wake: list[Outbound] = field(default_factory=list)  #: copies to be sent, perhaps again

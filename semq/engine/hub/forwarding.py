@@ -1,7 +1,8 @@
 """Forwarding of messages for online targets, immediately and from memory (PROTOCOL.md H1–H4, H14, H15).
 
-A class-3 message is forwarded only while the store holds nothing for its target, so that it overtakes no stored message
-(break B18). A message that cannot be forwarded goes to ``custody``; one of class 1 is dropped.
+A class-3 message is forwarded only while no copy for its target waits in the store, so that it overtakes no stored
+message (break B18), and no refused copy of its sender, which may be one of this message. A message that cannot be
+forwarded goes to ``custody``; one of class 1 is dropped.
 """
 
 from collections.abc import Sequence
@@ -112,7 +113,10 @@ class Relay:
         """Whether the store may already hold a copy: the hub does not refuse a message in its custody (H1)."""
         if envelope.attributes.save_fwd is SaveFwd.DROP or (envelope.void and not self._is_for_later(envelope, reason)):
             return False
-        return not self.custody.is_clear(str(envelope.target.node), class3=True)
+        return not self._is_clear(envelope)
+
+    def _is_clear(self, envelope: Envelope) -> bool:
+        return self.custody.is_clear(str(envelope.lk0.node), str(envelope.target.node))
 
     def _refuse(self, envelope: Envelope, reason: Reason) -> None:
         if self._is_for_later(envelope, reason):
@@ -124,7 +128,7 @@ class Relay:
     def _forward(self, envelope: Envelope, message: Data) -> bool:
         """H3: pass a message on. Return False if that is not possible now."""
         session = self.sessions.get(str(envelope.target.node))
-        if session is None or not self.custody.is_clear(str(envelope.target.node), envelope.is_class3):
+        if session is None or (envelope.is_class3 and not self._is_clear(envelope)):
             return False
         has_room = session.link.room > 0 and self._has_credit(session)
         if not has_room and not (envelope.attributes.is_best_effort and takes_datagrams(session.link)):

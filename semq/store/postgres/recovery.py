@@ -13,6 +13,7 @@ from semq.store.postgres.lease import Lease
 from semq.store.postgres.owner import Owner
 from semq.store.rows import OutStreamKey, RetiredStore, StoredPiece
 from semq.store.unit import Recovered, StoppedOrder, StreamState, first_id
+from semq.store.views.messages import RETURNED
 from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, SaveFwd, SendStatus
 
@@ -47,8 +48,9 @@ REFUSALS = f"""
     WHERE s.ident = left(mark.ident, -4) AND s.status <> {Arrival.REJ:d}"""
 # Bodies stored ahead of their rows (``store.bodies_ahead``) that no unit took.
 NOT_TAKEN = ("DELETE FROM tb_0031_body WHERE object_id < 0", "DELETE FROM tb_0030_body WHERE bref < 0")
-BACKLOG = """
-    SELECT dest, source, priority, count(*) FROM tb_0031 WHERE outcome IS NULL
+BACKLOG = f"""
+    SELECT dest, source, priority, count(*), count(*) FILTER (WHERE held AND reason_code = '{RETURNED}')
+    FROM tb_0031 WHERE outcome IS NULL
     GROUP BY dest, source, priority ORDER BY dest, source, priority"""
 IN_CUSTODY = f"""
     SELECT min(object_id), max(object_id), bool_and(ss_status = {SendStatus.SS_ACK:d}) FROM tb_0031
@@ -94,9 +96,11 @@ async def recover(
         for statement in (*SOURCES, REFUSALS):
             await connection.execute(statement)
         recovered.streams = [state async for state in _streams(connection)]
-        async for dest, source, priority, waiting in _rows_of(connection, BACKLOG):
+        async for dest, source, priority, waiting, refused in _rows_of(connection, BACKLOG):
             recovered.tracks[dest, source, priority] = waiting
             recovered.backlog[dest] = recovered.backlog.get(dest, 0) + waiting
+            if refused:
+                recovered.refused[dest] = recovered.refused.get(dest, 0) + refused
         recovered.unsettled = sum(recovered.backlog.values())
         recovered.custody = spans.in_custody([row async for row in _rows_of(connection, IN_CUSTODY)])
         recovered.settled = [row[0] async for row in _rows_of(connection, SETTLED)]

@@ -171,6 +171,20 @@ async def test_only_a_group_of_ids_with_a_row_on_its_way_divides_the_spans_in_cu
     assert recovered.custody == [(100, 2000), (3100, 10000)]
 
 
+async def test_the_copies_that_an_operator_has_refused_are_counted_by_target(database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO tb_0031 (object_id, direction, lk0, inc, source, dest, save_fwd, ack2, accepted_at, ss_status,"
+            " held, reason_code, reason_text) VALUES"
+            " (1, 520, '1', 1, '1.a', '1.b', 3, true, now(), 20, true, 'SEMQ-1214', ''),"
+            " (2, 520, '2', 1, '1.c', '1.b', 3, true, now(), 20, true, 'SEMQ-1214', ''),"
+            " (3, 520, '3', 1, '1.a', '1.b', 3, true, now(), 10, true, 'SEMQ-1223', ''),"  # its body cannot be read
+            " (4, 520, '4', 1, '1.a', '1.d', 3, true, now(), 10, false, NULL, NULL)"
+        )
+    recovered = await opened_again(database, 1)
+    assert (recovered.backlog, recovered.refused) == ({"1.b": 3, "1.d": 1}, {"1.b": 2})
+
+
 async def test_refusals_written_by_an_older_node_are_migrated_at_each_start(database: str) -> None:
     """An older node notes a refusal by a second row, "IDENT REJ"."""
     for boot, (first, second) in enumerate((("1.a 1", "1.a 2"), ("1.a 3", "1.a 4")), start=1):
