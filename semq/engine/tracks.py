@@ -14,6 +14,7 @@ NEVER = 1 << 63  # more than any row number
 SOURCES_AT_ONCE = 16  # sources read in one piece of work
 TRACKS_AT_ONCE = 2  # tracks of one source in one piece of work
 PRIORITY_MAX = 9
+AGAIN_MAX = 2  # further reads of a row that Postgres has refused for a cause that may pass
 
 
 def level(priority: int) -> int:
@@ -64,6 +65,7 @@ class Tracks:
         self._all: dict[tuple[str, int], Track] = {}
         self._ready: dict[str, dict[int, Track]] = {}  #: by source, in the order of turns
         self._single = 0  #: number of pieces of work that take one row each
+        self._again = 0  #: number of reads of a row after faults that may pass
 
     @property
     def has_ready(self) -> bool:
@@ -128,16 +130,19 @@ class Tracks:
             picks.append(Pick(track, limit, track.cursor, track.wake_count))
         return picks
 
-    def after_refusal(self, taken: int, last: tuple[Pick, int] | None) -> None:
-        """Continue after Postgres has refused the rows of a piece of work that took ``taken`` rows.
+    def after_refusal(self, taken: Sequence[tuple[Pick, int]], *, is_passing: bool) -> None:
+        """Continue after Postgres has refused the rows of a piece of work. ``taken``: its rows, each with its read.
 
         The same rows are read again, one in each piece of work. A row that is refused alone is passed over: it waits
-        for ``wake_all`` or the next start. ``last``: the last row taken, with its read.
+        for ``wake_all`` or the next start. Before that it is read AGAIN_MAX times if the cause may pass (a deadlock).
         """
-        if taken > 1:
-            self._single = max(self._single, taken)
-        elif last is not None:
-            pick, row = last
+        if len(taken) > 1:
+            self._single = max(self._single, len(taken))
+        elif is_passing and self._again < AGAIN_MAX:
+            self._again += 1
+            self._single = max(self._single, 1)
+        else:
+            pick, row = taken[-1]
             self.note_read(pick, row, found=True)
 
     def limited(self, limit: int) -> int:
@@ -149,7 +154,7 @@ class Tracks:
 
     def note_read(self, pick: Pick, cursor: int, *, found: bool, blocked: bool = False) -> None:
         """Note a committed read up to ``cursor``. ``found``: it returned rows; ``blocked``: as in ``Track``."""
-        track = pick.track
+        track, self._again = pick.track, 0
         # Not past rows that ``wake`` has named since the pick.
         track.cursor = min(cursor, track.low)
         track.blocked = blocked and track.low == NEVER

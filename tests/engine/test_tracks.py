@@ -1,6 +1,6 @@
 """Tracks: sources of waiting rows take turns, the highest priority goes first, and no cursor passes a waiting row."""
 
-from semq.engine.tracks import SOURCES_AT_ONCE, Pick, Tracks, level, shares
+from semq.engine.tracks import AGAIN_MAX, SOURCES_AT_ONCE, Pick, Tracks, level, shares
 
 
 def first_picks(picks: list[list[Pick]]) -> list[tuple[str, int, int]]:
@@ -48,6 +48,25 @@ def test_a_row_returned_during_a_read_is_not_skipped() -> None:
     assert last.after == 20
     tracks.note_read(last, 20, found=False)
     assert not tracks.has_waiting
+
+
+def test_a_row_refused_alone_is_passed_over_at_once_or_after_a_few_passing_faults() -> None:
+    tracks = Tracks()
+    tracks.wake("a", 0)
+    ((pick,),) = tracks.pick(2)
+    tracks.after_refusal([(pick, 4), (pick, 5)], is_passing=True)
+    assert [tracks.limited(10) for _ in range(3)] == [1, 1, 10]
+    for _ in range(AGAIN_MAX):  # a deadlock, for instance
+        tracks.after_refusal([(pick, 4)], is_passing=True)
+        assert (tracks.limited(10), pick.track.cursor) == (1, 0)
+    tracks.note_read(pick, 4, found=True)  # the row was taken, so the next one may fail as often
+    for _ in range(AGAIN_MAX):
+        tracks.after_refusal([(pick, 5)], is_passing=True)
+    assert pick.track.cursor == 4
+    tracks.after_refusal([(pick, 5)], is_passing=True)
+    assert pick.track.cursor == 5
+    tracks.after_refusal([(pick, 6)], is_passing=False)
+    assert pick.track.cursor == 6
 
 
 def test_a_track_beyond_the_window_delays_no_other() -> None:

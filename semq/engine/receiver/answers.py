@@ -116,9 +116,9 @@ class ApplicationAnswers:
         """Deliver the documents of an answer again, because its commit failed."""
         self._core.count("answer_failed")
         if not answer.is_act:
-            # If the store is lost, the next engine delivers the document again. So it does if Postgres refuses the row:
-            # this engine would deliver the document, and fail, without end.
-            is_lost = isinstance(error, Unavailable | RowRefused)
+            # If the store is lost, the next engine delivers the document again. So it does if Postgres refuses the row
+            # whenever it is changed: this engine would deliver the document, and fail, without end.
+            is_lost = isinstance(error, Unavailable) or (isinstance(error, RowRefused) and not error.is_passing)
             end_delivery = self._handover.release if is_lost else self._handover.deliver_again
             for bref in answer.brefs:
                 end_delivery(bref)

@@ -128,7 +128,7 @@ class Handover:
     def _not_fed(self, queue: UserQueue, taken: list[tuple[Pick, int]], error: Exception) -> None:
         queue.note_fed()
         if isinstance(error, RowRefused) and taken:
-            queue.tracks.after_refusal(len(taken), taken[-1])
+            queue.tracks.after_refusal(taken, is_passing=error.is_passing)
             self.feed(queue.user)
 
     def is_feeding(self, user: str) -> bool:

@@ -134,7 +134,7 @@ class Pump:
     def _not_claimed(self, lane: Lane, taken: list[tuple[Pick, int]], error: Exception) -> None:
         lane.end_claim()
         if isinstance(error, RowRefused) and taken:
-            lane.tracks.after_refusal(len(taken), taken[-1])
+            lane.tracks.after_refusal(taken, is_passing=error.is_passing)
             self.run(lane)
 
     def run_all(self) -> None:

@@ -45,8 +45,9 @@ class RowRefused(BadInput):
 
     @property
     def is_passing(self) -> bool:
-        """Whether the same row may be accepted at the next attempt: a deadlock, or a lock that was not free."""
-        return str(self.facts.get("sqlstate", ""))[:2] in ("40", "55")
+        """Whether the same row may be accepted at the next attempt: a conflict or deadlock, or a lock or object that
+        was not free."""
+        return self.facts.get("sqlstate") in ("40001", "40P01", "55P03", "55006")
 
 
 class DecisionFailed(SemqError):
