@@ -52,7 +52,7 @@ class Incoming:
         self._states = states
         self._section = shown(str(layout.arrived))
         self._being_written: dict[Path, _Writing] = {}
-        self._waiting: dict[str, OSError] = {}  #: by LK0, why a document could not be written yet
+        self._waiting: set[str] = set()  #: LK0s of documents that could not be written yet
         self._written = 0
         self._tasks = DocumentTasks(self._deliver)
 
@@ -86,14 +86,14 @@ class Incoming:
         except AlreadyGone:
             return  # the document is delivered again, and replaces its file
         finally:
-            self._waiting.pop(lk0, None)
+            self._waiting.discard(lk0)
             if not self._waiting:
                 self._states.succeeded(self._section)
 
     async def _wait(self, lk0: str, error: OSError, pause_s: float) -> None:
         facts = {"file": error.filename, "error": error.strerror, "again_in_s": pause_s, "advice": ADVICE}
         log.error("document_not_written", document=lk0, **facts)
-        self._waiting[lk0] = error
+        self._waiting.add(lk0)
         self._states.failed(self._section, error)
         await asyncio.sleep(pause_s)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
-from itertools import chain
 from typing import Any, cast
 
 from semq.amqp.content import ContentHeader
@@ -463,23 +462,23 @@ class Queue:
         """Delete the waiting messages, not the unacknowledged ones, and call ``then``. Return how many there were."""
         count = len(self.ready)
         self.env.departures.note_of_queue(Departure.PURGED, self.name, count)
-        self.env.long_tasks.do(chain(self._delete_in_slices(*self.ready.clear()), (call() for call in (then,))))
+        self.env.long_tasks.do(self._delete_in_slices(*self.ready.clear(), then))
         return count
 
-    def _delete_in_slices(self, entries: list[QueueEntry], pages: list[QueuePage]) -> Iterator[None]:
+    def _delete_in_slices(
+        self, entries: list[QueueEntry], pages: list[QueuePage], then: Callable[[], None] = lambda: None
+    ) -> Iterator[None]:
         for start in range(0, len(entries), SLICE):
             for entry in entries[start : start + SLICE]:
                 self._forget(entry)
             yield
         for page in pages:
-            self._forget_page(page)
+            for position in page.rows:
+                self.env.journal.drop(self.queue_id, position)
+            if page.body_id:
+                self.env.journal.add(DropBody(page.body_id))
             yield
-
-    def _forget_page(self, page: QueuePage) -> None:
-        for position in page.rows:
-            self.env.journal.drop(self.queue_id, position)
-        if page.body_id:
-            self.env.journal.add(DropBody(page.body_id))
+        then()
 
     def delete(self) -> int:
         """End the queue and delete its waiting messages; return their number."""
