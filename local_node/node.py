@@ -136,7 +136,7 @@ class LocalNode(Node[LocalEngine]):
             self.submissions = SqlSubmissions(lambda: self.engine, self._poll_again)
             schedule_poll_s = SCHEDULE_POLL_S * self.host.poll_factor
             self.schedule = ScheduledDocuments(
-                lambda: self.engine, self._release_again, self.submissions.poll, schedule_poll_s
+                lambda: self.engine, self._release_again, self.submissions.poll_then, schedule_poll_s
             )
         engine = LocalEngine(
             self.own_store, recovered, self.store, self.clock, self.engine_settings(), self.inboxes, self.events,

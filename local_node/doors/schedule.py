@@ -1,7 +1,8 @@
 """The release of scheduled documents (@NotBefore), which ``sql_submissions`` then submits.
 
 The store is read when the next document is due, and by a job, which finds documents scheduled by SQL. A read uses an
-index: its cost does not grow with the number of scheduled documents.
+index: its cost does not grow with the number of scheduled documents. If many are due at once, they are released in
+turns, each when the documents of the one before have been submitted, so that other submissions are read in between.
 """
 
 from collections.abc import Callable
@@ -19,28 +20,29 @@ class ScheduledDocuments:
         self,
         engine: Callable[[], LocalEngine],
         release_in: Callable[[float], None],
-        released: Callable[[], None],
+        submit: Callable[[Callable[[], None]], None],
         poll_s: float = POLL_S,
     ) -> None:
         """``release_in(seconds)`` has to plan a call of ``release_due`` after that time, in place of an earlier plan.
 
-        The caller also calls ``release_due`` every ``poll_s`` seconds. ``released`` is called when documents have been
-        released.
+        The caller also calls ``release_due`` every ``poll_s`` seconds. ``submit(then)`` has to submit released
+        documents and to call ``then`` when they are submitted or wait.
         """
         self._engine = engine
         self._release_in = release_in
-        self._released = released
+        self._submit = submit
         self._poll_s = poll_s
         self._read_at: float | None = None  #: monotonic time of the last read
         self._reading_engine: LocalEngine | None = None  #: the engine whose read is under way
+        self._submitting_engine: LocalEngine | None = None  #: the engine that submits the documents of a full turn
         # In milliseconds since 1970; 0: none.
         self._scheduled_meanwhile = 0  #: the earliest time that was scheduled during a read
         self._next_at = 0  #: the time of the next document
 
     def release_due(self) -> None:
-        """Release due documents, unless a read is under way."""
+        """Release due documents, unless a read is under way, or the documents of a full turn are being submitted."""
         engine = self._engine()
-        if self._reading_engine is not engine:
+        if engine not in (self._reading_engine, self._submitting_engine):
             self._reading_engine = engine
             self._read_at = engine.core.now()
             engine.core.post(release_due(engine.core, self._note_released), failed=lambda error: self._failed())
@@ -55,7 +57,7 @@ class ScheduledDocuments:
         """Release one document before its time. ``failed`` gets NotThere if it is not scheduled (any more)."""
 
         def ended() -> None:
-            self._released()
+            self._submit(lambda: None)
             done()
 
         core = self._engine().core
@@ -65,13 +67,18 @@ class ScheduledDocuments:
         self._reading_engine = None
         next_at = min(filter(None, (next_at, self._scheduled_meanwhile)), default=0)
         self._scheduled_meanwhile = 0
-        if released:
-            self._released()
         if released == DUE_MAX:
-            self.release_due()
+            self._submitting_engine = self._engine()
+            self._submit(self._end_turn)
+        elif released:
+            self._submit(lambda: None)
         self._next_at = 0
         if next_at:
             self._wait_for(next_at)
+
+    def _end_turn(self) -> None:
+        self._submitting_engine = None
+        self.release_due()
 
     def _failed(self) -> None:
         self._reading_engine = None

@@ -11,6 +11,7 @@ tb_0031_wait names the first waiting row of each target.
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 
 import structlog
 
@@ -66,6 +67,8 @@ class SqlSubmissions:
         self._stored_waits: dict[str, TargetWait] | None = None  #: the content of tb_0031_wait; None: not known
         self._reading_engine: LocalEngine | None = None  #: the engine whose read is under way
         self._must_read_again = False  #: whether another read must follow
+        self._after_next_read: list[Callable[[], None]] = []  #: calls for which a read has to begin
+        self._after_read: list[Callable[[], None]] = []  #: calls of the read under way
 
     def poll(self) -> None:
         """Read new rows. A read under way is repeated: it may miss the newest rows."""
@@ -77,6 +80,11 @@ class SqlSubmissions:
         self._must_read_again = True
         if self._targets_put_off:
             self._poll_again()
+
+    def poll_then(self, then: Callable[[], None]) -> None:
+        """Read new rows, and call ``then`` when all rows of a read that began after this call are settled."""
+        self._after_next_read.append(then)
+        self.poll()
 
     def listen(self, number: int, report: Callable[[SubmissionResult], None]) -> None:
         """Call ``report`` once with the result of the next read of the submission."""
@@ -119,6 +127,8 @@ class SqlSubmissions:
     def _begin_read(self) -> None:
         self._must_read_again = False
         engine = self._reading_engine = self._engine()
+        self._after_read += self._after_next_read
+        self._after_next_read = []
         engine.core.post(self._read_rows(engine, tuple(sorted(self._targets_put_off))), failed=self._read_failed)
 
     @work
@@ -136,6 +146,7 @@ class SqlSubmissions:
         self._reading_engine = None
         new = [row for row in rows if row.row_id not in self._under_way and row.row_id not in self._being_withdrawn]
         self._under_way.update(row.row_id for row in new)
+        self._call_when_settled([row.row_id for row in new])
         submissions: list[Submission] = []
         for row in new:
             try:
@@ -150,8 +161,27 @@ class SqlSubmissions:
         if self._must_read_again and not new:
             self._begin_read()
 
+    def _call_when_settled(self, numbers: Sequence[int]) -> None:
+        """Make the calls that wait for the present read when these submissions are settled."""
+        calls, self._after_read = self._after_read, []
+        if not calls:
+            return
+        waiting = set(numbers)
+
+        def settled(number: int, result: SubmissionResult | None = None) -> None:
+            waiting.discard(number)
+            if not waiting:
+                for call in calls:
+                    call()
+
+        for number in numbers:
+            self.listen(number, partial(settled, number))
+        if not numbers:
+            settled(0)
+
     def _read_failed(self, error: Exception) -> None:
         self._reading_engine = None
+        self._call_when_settled(())
         log.error("submissions_not_read", error=str(error))
 
     def _settle(self, row: Submitted, result: SubmissionResult) -> None:

@@ -22,7 +22,7 @@ from semq.umx_t.errors import BadAttribute, BadCombination
 from semq.umx_t.locator import parse_lk0
 from semq.umx_t.pieces import AFTER_PIECES_MS, read_manifest
 
-DUE_MAX = 500  # documents that one unit releases, at most
+DUE_MAX = 200  # documents that one unit releases, at most: fewer than one read of submissions finds
 
 
 def check_times(submission: Submission) -> None:

@@ -8,8 +8,9 @@ import pytest
 from local_node.doors.schedule import POLL_S, ScheduledDocuments
 from local_node.doors.sql_submissions import SqlSubmissions
 from semq.engine.ports import Accepted, Submission
+from semq.engine.sender.scheduling import DUE_MAX
 from semq.errors import SemqError
-from semq.store.rows import Event
+from semq.store.rows import Event, Submitted
 from semq.umx_t.address import parse_address
 from semq.umx_t.agreement import Terms
 from semq.umx_t.envelope import Attributes
@@ -26,7 +27,7 @@ class ScheduledTrio(Trio):
         super().__init__()
         self.waits: list[float] = []
         self.submissions = SqlSubmissions(lambda: self.a.engine, lambda: None)
-        self.schedule = ScheduledDocuments(lambda: self.a.engine, self.waits.append, self.submissions.poll, poll_s)
+        self.schedule = ScheduledDocuments(lambda: self.a.engine, self.waits.append, self.submissions.poll_then, poll_s)
         self.a.engine.acceptance.report_scheduled(self.schedule.note_scheduled)
 
     def at(self, in_s: float) -> int:
@@ -280,3 +281,62 @@ def test_a_repeat_in_the_same_commit_as_the_cancellation_accepts_no_other_docume
     trio.send(b"x", trio.at(50), token="t")
     assert [(each.lk0, each.repeated) for each in trio.a.accepted] == [(first.lk0, False), (first.lk0, True)]
     assert trio.scheduled == []
+
+
+def write_row(trio: ScheduledTrio, number: int, not_before: int = 0, target: str = "56001") -> None:
+    """Write a row to the store of A, as by SQL."""
+    row = Submitted(number, target, b"x", "", 3, 1, "", "", "", "{}", not_before=not_before)
+    trio.a.store.tables.submitted[number] = row
+
+
+def write_due_rows(trio: ScheduledTrio, count: int, target: str = "56001") -> None:
+    due_at = trio.at(-1)
+    for number in range(1, count + 1):
+        write_row(trio, number, due_at, target)
+
+
+def test_many_due_documents_are_released_in_turns_between_which_others_are_accepted() -> None:
+    trio = ScheduledTrio()
+    write_due_rows(trio, 5 * DUE_MAX)
+    tables, others, most_released = trio.a.store.tables, 5 * DUE_MAX, 0
+    trio.schedule.release_due()
+    while any(row.not_before for row in tables.submitted.values()):
+        trio.a.store.run()
+        others += 1
+        write_row(trio, others)  # other documents, whose application notifies
+        trio.schedule.release_due()
+        trio.submissions.poll()
+        released = sum(number <= 5 * DUE_MAX and not row.not_before for number, row in tables.submitted.items())
+        most_released = max(most_released, released)
+    assert most_released == DUE_MAX
+    accepted_others = tables.taken.keys() - set(range(1, 5 * DUE_MAX + 1))
+    assert len(accepted_others) >= 4
+    trio.settle()
+    assert len(tables.taken) == others
+
+
+def test_a_target_that_takes_no_documents_stops_no_release_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("local_node.doors.sql_submissions.BATCH", 30)
+    for module in ("semq.engine.sender.scheduling", "local_node.doors.schedule"):
+        monkeypatch.setattr(f"{module}.DUE_MAX", 10)
+    trio = ScheduledTrio()
+    trio.a.engine.partners.terms["1.56001"] = (Terms(per_minute=1),)
+    write_due_rows(trio, 100)
+    write_row(trio, 101, trio.at(-1), "10008")
+    trio.schedule.release_due()
+    trio.settle()
+    assert not any(trio.scheduled)
+    assert trio.a.app.payloads == [b"x"]
+
+
+def test_releases_go_on_after_a_read_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    trio = ScheduledTrio()
+    write_due_rows(trio, DUE_MAX + 1)
+    trio.schedule.release_due()
+    trio.a.store.run()  # the first turn
+    monkeypatch.setattr(trio.submissions, "_submit", lambda engine, rows: trio.submissions._read_failed(ValueError()))
+    trio.settle()
+    monkeypatch.undo()
+    trio.submissions.poll()
+    trio.settle()
+    assert not tuple(trio.scheduled)

@@ -29,7 +29,7 @@ class SimulatedDoors:
         self._is_armed = False
         self.submissions = SqlSubmissions(lambda: host.engine, lambda: self._after(AGAIN_S, self.submissions.poll))
         self.schedule = ScheduledDocuments(
-            lambda: host.engine, lambda in_s: self._after(in_s, self.schedule.release_due), self.submissions.poll
+            lambda: host.engine, lambda in_s: self._after(in_s, self.schedule.release_due), self.submissions.poll_then
         )
 
     def begin(self) -> None:
