@@ -55,7 +55,8 @@ class BrokerOperations:
 
     async def queues(self, arguments: BrokerPage) -> Page:
         """List queues with their messages and consumers; the documents in inboxes are those of the last census."""
-        return page(queues(self._node.server, await self._unacknowledged_documents()), arguments)
+        documents = await self._unacknowledged_documents() if _may_have_inboxes(arguments) else None
+        return page(queues(self._node.server, documents), arguments)
 
     async def _unacknowledged_documents(self) -> dict[str, int] | None:
         """Return the numbers of documents by inbox; None if they are not known. Also find the inboxes that have
@@ -95,6 +96,10 @@ class BrokerOperations:
     async def workers(self, arguments: BrokerPage) -> Page:
         """List the consumers of this institution's inboxes: workers and other applications."""
         return page(inbox_consumers(self._node.server), arguments)
+
+
+def _may_have_inboxes(wanted: BrokerPage) -> bool:
+    return wanted.vhost in (None, APPLICATIONS) and (INBOX.startswith(wanted.name) or is_inbox(wanted.name))
 
 
 def page(entries: Iterable[Entry], wanted: BrokerPage) -> Page:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from local_node.node import LocalNode
 from semq.amqp.content import ContentHeader, Properties
 from semq.transport.client import ClientLink
@@ -57,6 +59,25 @@ async def test_queues_consumers_connections_and_bindings_are_listed(inprocess: I
     assert (exchange["type"], exchange["bindings"]) == ("topic", 1)
     [binding] = await rows(client, "broker.bindings", name="sorted")
     assert (binding["destination"], binding["kind"], binding["routing_key"]) == ("orders", "queue", "a.#")
+
+
+async def test_only_a_page_that_may_have_inboxes_asks_the_database(
+    inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node, client = await start_node(inprocess)
+    census, calls = node.operations["queue.census"], list[str]()
+
+    async def counted(arguments: dict[str, Any], caller: Any) -> Any:
+        calls.append(caller.user)
+        return await census(arguments, caller)
+
+    monkeypatch.setitem(node.operations, "queue.census", counted)
+    for page in {"name": "orders"}, {"name": "semq.web.events."}, {"vhost": "umx"}:
+        await ask(client, "broker.queues", page)
+    assert calls == []
+    for name in "", "semq.in", "semq.inbox.buyer":
+        await ask(client, "broker.queues", {"vhost": "/", "name": name})
+    assert len(calls) == 3
 
 
 async def test_pages_are_bounded_and_have_every_row_once(inprocess: InProcess) -> None:
