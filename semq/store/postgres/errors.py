@@ -155,7 +155,7 @@ class DatabaseReadOnly(StoreUnavailable):
     code = "SEMQ-3029"
     remedy = (
         "Name the primary, or end the standby; or ALTER DATABASE (or ROLE) ... RESET default_transaction_read_only."
-        " The node reconnects without a restart."
+        " A running node goes on without a restart."
     )
 
 

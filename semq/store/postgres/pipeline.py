@@ -29,8 +29,7 @@ PIECE = 128 * 1024  # bytes of COPY data passed to libpq at a time
 OPTIONS = (
     "-c plan_cache_mode=force_generic_plan -c jit=off "
     "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off "
-    "-c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0 -c client_min_messages=error "
-    "-c default_transaction_isolation=read\\ committed"
+    "-c client_min_messages=error"
 )
 
 

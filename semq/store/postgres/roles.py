@@ -40,6 +40,11 @@ RIGHTS: dict[str, tuple[str, ...]] = {
 }
 
 FUNCTIONS = ("semq_send", "semq_status", "semq_receive", "semq_piece", "semq_done", "semq_park")
+OPEN_FUNCTIONS = (  # those that every role may call
+    "SELECT DISTINCT p.proname::text FROM pg_proc p JOIN pg_class c ON c.relnamespace = p.pronamespace,"
+    " aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a"
+    " WHERE c.oid = to_regclass('tb_0031') AND a.grantee = 0 AND p.proname = ANY(%(functions)s) ORDER BY 1"
+)
 CONNECTIONS = 20  # connection limit of a new role: one application must not take the connections of the others
 
 
@@ -227,12 +232,7 @@ def remedy_for_open_schema(schema: str, role: str = "public") -> str:
 
 def open_functions(connection: "psycopg.Connection[Any]") -> list[str]:
     """Return the functions for applications that every role may call, as after a restore without rights."""
-    found = connection.execute(
-        "SELECT DISTINCT p.proname FROM pg_proc p JOIN pg_class c ON c.relnamespace = p.pronamespace,"
-        " aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a"
-        " WHERE c.oid = to_regclass('tb_0031') AND p.proname = ANY(%s) AND a.grantee = 0 ORDER BY 1",
-        (list(FUNCTIONS),),
-    )
+    found = connection.execute(OPEN_FUNCTIONS.encode(), {"functions": list(FUNCTIONS)})
     return [str(name) for (name,) in found]
 
 

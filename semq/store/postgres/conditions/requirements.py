@@ -5,9 +5,9 @@
 
 | requirement   | without it                                                                                         |
 |---------------|----------------------------------------------------------------------------------------------------|
-| writable      | the node waits: SEMQ-3029                                                                          |
+| writable      | no start: SEMQ-3029; a running node waits                                                          |
 | encoding      | no start: texts could not be stored, or not be read: SEMQ-3026                                     |
-| tables        | no start: the role must read and change all tables: SEMQ-3027                                      |
+| tables        | no start: the role must read and change all tables of SEMQ: SEMQ-3027                              |
 | locks         | no start: the role needs the advisory locks: SEMQ-3027                                             |
 | schema        | no upgrade, and no partition of the ledger: SEMQ-3027                                              |
 | owner         | likewise                                                                                           |
@@ -38,6 +38,7 @@ from semq.store.postgres.errors import (
     RightsMissing,
     RolesUnlimited,
 )
+from semq.store.postgres.roles import FUNCTIONS, OPEN_FUNCTIONS
 from semq.store.postgres.schema_version import VERSION_TABLE
 from semq.store.tables import metadata
 
@@ -122,13 +123,7 @@ REQUIREMENTS = (
         " AND p.proname IN ('semq_send', 'semq_receive') AND r.oid <> p.proowner AND r.rolcanlogin AND NOT r.rolsuper"
         " AND r.rolconnlimit = -1 ORDER BY 1",
     ),
-    Requirement(
-        "functions", False, FunctionsOpen,
-        "SELECT DISTINCT p.proname::text FROM pg_proc p JOIN pg_class c ON c.relnamespace = p.pronamespace,"
-        " aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a"
-        " WHERE c.oid = to_regclass('tb_0031') AND a.grantee = 0 AND p.proname IN"
-        " ('semq_send', 'semq_status', 'semq_receive', 'semq_piece', 'semq_done', 'semq_park') ORDER BY 1",
-    ),
+    Requirement("functions", False, FunctionsOpen, OPEN_FUNCTIONS),
 )  # fmt: skip
 # Sessions that hinder the node or receivers: those for whose locks the node waits, those that hold much of the lock
 # table, and those with received documents in a long transaction, whose time only pg_monitor and superusers see.
@@ -161,6 +156,7 @@ FACTS: dict[str, int | list[str]] = {
     "share": LOCKS_SHARE,
     "open_s": OPEN_S,
     "tables": [VERSION_TABLE, *sorted(metadata.tables)],
+    "functions": list(FUNCTIONS),
 }
 
 
