@@ -78,7 +78,7 @@ def _count(value: Any) -> int:
 
 
 def _delivery_limit(value: Any) -> int | None:
-    return None if value == -1 and type(value) is int else _count(value)  # RabbitMQ 4: -1 is no limit
+    return None if type(value) is int and value < 0 else _count(value)  # RabbitMQ 4: negative is no limit
 
 
 def _priority(value: Any) -> int:

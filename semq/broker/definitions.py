@@ -259,6 +259,8 @@ class VhostDefinitions:
         if len(self.queues) >= self.limits.queues_max:
             raise refusals.too_many("queue", self.limits.queues_max)
         settings = self._read_arguments(name, arguments)
+        if settings.queue_type == "quorum":
+            self._check_quorum(name, durable, auto_delete, owner)
         if settings.dead_letter_exchange is not None:
             self._check_target(settings.dead_letter_exchange, "it cannot be a dead-letter exchange")
         target = None if settings.dead_letter_exchange else self.queues.get(settings.dead_letter_routing_key or "")
@@ -282,6 +284,16 @@ class VhostDefinitions:
         if is_stored:
             self.env.journal.add(DeclareQueue(queue.queue_id, self.name, name, auto_delete, encoded))
         return queue, is_stored
+
+    def _check_quorum(self, name: str, durable: bool, auto_delete: bool, owner: object) -> None:
+        """Raise PreconditionFailed if a queue that should be safe would end with a process or a connection."""
+        for is_wrong, fault in (
+            (auto_delete, "auto-delete"),
+            (owner is not None, "exclusive-owner"),
+            (not durable, "non-durable"),
+        ):
+            if is_wrong:
+                raise refusals.bad_request(f"invalid property '{fault}' for queue '{name}' in vhost '{self.name}'")
 
     def _read_arguments(self, queue: str, arguments: Mapping[str, Any]) -> QueueSettings:
         try:

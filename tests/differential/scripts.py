@@ -106,7 +106,20 @@ SCRIPTS: dict[str, Script] = {
         durable(), durable(queue_type="classic"), DELETE, durable(queue_type="classic"), durable(), DELETE,
     ],
     "another queue type": [durable(), durable(queue_type="quorum"), DELETE, durable(queue_type="quorum"), durable()],
-    "no delivery limit": [durable(queue_type="quorum", delivery_limit=-1)],
+    "no delivery limit": [
+        durable(queue_type="quorum", delivery_limit=-1), DELETE, durable(queue_type="quorum", delivery_limit=-2),
+    ],
+    "quorum queues that would not last": [
+        *(
+            m.QueueDeclare("d.q", **{"durable": True, **flags}, arguments={"x-queue-type": "quorum"})
+            for flags in (
+                {"durable": False}, {"exclusive": True}, {"auto_delete": True},
+                {"durable": False, "exclusive": True, "auto_delete": True}, {"durable": False, "exclusive": True},
+            )
+        ),
+        durable(queue_type="quorum", dead_letter_strategy="exactly-once"),
+    ],
+    "recover without requeue": [Q, *bodies(1), QUIET, get(False), m.BasicRecover(False), QUIET],
     "queues are declared again": [
         Q, Q, PASSIVE, m.QueueDeclare("d.q", durable=True), m.QueueDeclare("d.q", auto_delete=True),
         m.QueueDeclare("d.q", exclusive=True), queue_with(max_length=5), queue_with(message_ttl=5), PASSIVE,

@@ -5,23 +5,27 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-kombu: Any = importlib.import_module("kombu")  # a package without types
+celery: Any = importlib.import_module("celery")  # packages without types
+kombu: Any = importlib.import_module("kombu")
 ROOT = Path(__file__).parents[2]
+CHORDS = "chords"  # on quorum queues; ``rpc://`` has none
 
 
-@pytest.fixture(params=["classic", "quorum"])
-def tasks(request: pytest.FixtureRequest, url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Return the tasks, with a running worker, whose queues have this type.
+@pytest.fixture
+def tasks(request: pytest.FixtureRequest, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Return the tasks, with a running worker, whose queues have this type; for ``CHORDS`` with results in files.
 
     With quorum queues, Celery declares a queue for each power of two of seconds of a delay, up to 2**27.
     """
     monkeypatch.setenv("NODE_URL", url)
-    monkeypatch.setenv("QUEUE_TYPE", request.param)
+    monkeypatch.setenv("QUEUE_TYPE", "quorum" if request.param == CHORDS else request.param)
+    monkeypatch.setenv("RESULTS", f"file://{tmp_path}" if request.param == CHORDS else "rpc://")
     command = [
         sys.executable,
         "-m",
@@ -47,6 +51,7 @@ def tasks(request: pytest.FixtureRequest, url: str, monkeypatch: pytest.MonkeyPa
 
 
 # Celery leaves its connections to the garbage collector.
+@pytest.mark.parametrize("tasks", ["classic", "quorum"], indirect=True)
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_celery_worker_runs_tasks(tasks: Any) -> None:
     assert tasks.add.delay(2, 3).get(timeout=90) == 5
@@ -54,6 +59,17 @@ def test_a_celery_worker_runs_tasks(tasks: Any) -> None:
     assert [result.get(timeout=90) for result in results] == [2 * n for n in range(20)]
     assert tasks.retry_twice.delay().get(timeout=90) == 2
     assert tasks.add.apply_async((1, 2), countdown=2).get(timeout=90) == 3
+    soon = datetime.now(UTC) + timedelta(seconds=2)
+    assert tasks.add.apply_async((3, 4), eta=soon).get(timeout=90) == 7
+
+
+# As files cannot count, a task of Celery asks every second, by retries with a countdown, whether all results are there.
+@pytest.mark.parametrize("tasks", [CHORDS], indirect=True)
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_celery_worker_runs_a_chord_when_its_tasks_have_ended(tasks: Any) -> None:
+    assert tasks.add.delay(2, 3).get(timeout=90) == 5  # the worker has declared the queues for delays
+    header = [tasks.add.s(1, 2), tasks.add.s(3, 4)]
+    assert celery.chord(header)(tasks.total.s()).get(timeout=90) == 10
 
 
 def test_kombu_publishes_and_consumes(url: str) -> None:

@@ -1,9 +1,14 @@
 """The declarations of frameworks in other languages, from their published sources, and a message through each of them.
 
-Sources: NServiceBus.RabbitMQ, ``DelayInfrastructure``; Symfony Messenger, ``Bridge/Amqp/Transport/Connection``.
+Sources: NServiceBus.RabbitMQ, ``DelayInfrastructure``; Symfony Messenger, ``Bridge/Amqp/Transport/Connection``;
+MassTransit, ``RabbitMqReceiveEndpointBuilder`` and ``RabbitMqEndpointAddress.GetDelayAddress``; Spring AMQP,
+``RabbitAdmin.declareExchanges`` and ``QueueBuilder``; Brighter, ``ExchangeConfigurationHelper`` and
+``RmqMessageConsumer``.
 """
 
 from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
 
 import pika
 import pytest
@@ -30,8 +35,8 @@ def channel(url: str) -> Iterator[BlockingChannel]:
     connection.close()
 
 
-def received(channel: BlockingChannel) -> bytes:
-    _, _, body = next(channel.consume(ADDRESS, auto_ack=True, inactivity_timeout=60))
+def received(channel: BlockingChannel, queue: str = ADDRESS) -> bytes:
+    _, _, body = next(channel.consume(queue, auto_ack=True, inactivity_timeout=60))
     channel.cancel()
     return bytes(body or b"")
 
@@ -80,3 +85,77 @@ def test_a_message_passes_a_delay_queue_of_symfony(channel: BlockingChannel, is_
     for exchange in ("messages", "delays"):
         channel.exchange_delete(exchange)
     channel.queue_delete(name)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"x-queue-type": "quorum", "x-quorum-initial-group-size": 1}])
+def test_masstransit_sends_now_and_by_its_delay_exchange(channel: BlockingChannel, arguments: dict[str, Any]) -> None:
+    message, endpoint, delayed = "Contracts:SubmitOrder", "submit-order", "submit-order_delay"
+    for name in (message, endpoint, f"{endpoint}_error", f"{endpoint}_skipped"):
+        channel.exchange_declare(name, "fanout", durable=True)
+    channel.queue_declare(endpoint, durable=True, arguments=arguments)
+    channel.queue_bind(endpoint, endpoint, "")
+    channel.exchange_bind(endpoint, message, "")
+    channel.exchange_declare(delayed, "x-delayed-message", durable=True, arguments={"x-delayed-type": "fanout"})
+    channel.exchange_bind(endpoint, delayed, "")
+    later = pika.BasicProperties(headers={"x-delay": 300}, delivery_mode=2)
+    channel.basic_publish(delayed, "", b"later", later)
+    channel.basic_publish(message, "", b"now", mandatory=True)
+    assert [received(channel, endpoint) for _ in range(2)] == [b"now", b"later"]
+    channel.queue_delete(endpoint)
+    for name in (delayed, message, endpoint, f"{endpoint}_error", f"{endpoint}_skipped"):
+        channel.exchange_delete(name)
+
+
+@pytest.mark.parametrize("kind", ["direct", "topic", "fanout", "headers"])
+def test_spring_declares_each_type_of_exchange_as_delayed(channel: BlockingChannel, kind: str) -> None:
+    name = f"spring.{kind}"
+    channel.exchange_declare(name, "x-delayed-message", durable=True, arguments={"x-delayed-type": kind})
+    for queue, arguments in SPRING_QUEUES.items():
+        channel.queue_declare(queue, durable=True, arguments=arguments)
+        channel.queue_bind(queue, name, "orders", {"x-match": "all"} if kind == "headers" else {})
+    later = pika.BasicProperties(headers={"x-delay": 200}, delivery_mode=2)
+    channel.basic_publish(name, "orders", b"later", later)
+    assert [received(channel, queue) for queue in SPRING_QUEUES] == [b"later"] * len(SPRING_QUEUES)
+    channel.exchange_delete(name)
+    for queue in SPRING_QUEUES:
+        channel.queue_delete(queue)
+
+
+# Queue | arguments that QueueBuilder sets
+SPRING_QUEUES: dict[str, dict[str, Any]] = {
+    "spring.plain": {},
+    "spring.lazy": {"x-queue-mode": "lazy", "x-queue-master-locator": "min-masters", "x-max-priority": 5},
+    "spring.quorum": {"x-queue-type": "quorum", "x-delivery-limit": 5, "x-queue-leader-locator": "balanced"},
+    "spring.limits": {"x-message-ttl": 60_000, "x-expires": 60_000, "x-max-length": 9, "x-overflow": "reject-publish"},
+    "spring.dead": {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "spring.plain"},
+}
+
+
+def test_brighter_consumes_with_the_arguments_of_its_queue_and_delays_by_fractions(channel: BlockingChannel) -> None:
+    exchange, queue, dead = "brighter", "brighter.orders", "brighter.orders.dead"
+    channel.exchange_declare(exchange, "x-delayed-message", durable=True, arguments={"x-delayed-type": "direct"})
+    arguments = {
+        "x-queue-type": "quorum",
+        "x-dead-letter-exchange": exchange,
+        "x-dead-letter-routing-key": dead,
+        "x-max-length": 10,
+        "x-overflow": "reject-publish-dlx",
+    }
+    channel.queue_declare(queue, durable=True, arguments=arguments)
+    channel.queue_declare(dead, durable=True)
+    channel.queue_bind(queue, exchange, "orders")
+    channel.queue_bind(dead, exchange, dead)
+    # Brighter sends a double, which pika cannot.
+    delayed = pika.BasicProperties(headers={"x-delay": Decimal("250.5")}, delivery_mode=2)
+    channel.basic_publish(exchange, "orders", b"later", delayed)
+    channel.basic_consume(queue, lambda *_: None, consumer_tag="brighter", arguments=arguments)
+    channel.basic_cancel("brighter")
+    method = properties = None
+    while method is None or properties is None:
+        method, properties, _ = channel.basic_get(queue)
+    assert properties.headers["x-delay"] == -250
+    channel.basic_reject(method.delivery_tag, requeue=False)
+    assert received(channel, dead) == b"later"
+    for name in (queue, dead):
+        channel.queue_delete(name)
+    channel.exchange_delete(exchange)

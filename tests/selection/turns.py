@@ -105,7 +105,7 @@ TABLE = """
    6 installation/test_empty_database.py
    3 installation/test_process.py
    3 installation/test_supervision.py
-  15 interop/test_celery.py
+  28 interop/test_celery.py
   33 interop/test_documents_over_http.py
    4 interop/test_kills.py
    7 interop/test_large_bodies.py
