@@ -29,6 +29,9 @@ from semq.amqp.wire import Table
 
 # No method may be sent in these states, so the connection ends without a connection.close.
 BEFORE_START: Final = frozenset({ConnectionState.NEW, ConnectionState.HEADER_SENT})
+NEGOTIATED: Final = frozenset(
+    {ConnectionState.OPEN, ConnectionState.FAILED, ConnectionState.CLOSE_REQUESTED, ConnectionState.CLOSING}
+)
 
 
 class Lifecycle(CommandSender):
@@ -190,7 +193,7 @@ class Lifecycle(CommandSender):
     @property
     def _must_pause(self) -> bool:
         """Whether a server must delay its last output, because the negotiation was not finished (4.10.2)."""
-        return self.role == "S" and self._state not in {ConnectionState.OPEN, ConnectionState.CLOSING}
+        return self.role == "S" and self._state not in NEGOTIATED
 
     def _terminate(self, error: AmqpError | None, by_peer: bool = False) -> None:
         pause = self._must_pause and not by_peer and error is not None and not isinstance(error, Broken)

@@ -149,7 +149,7 @@ def test_an_oversize_frame_ends_the_connection_at_its_head(kind: int) -> None:
     failed, closed = pair.server.receive(FRAME_HEAD.pack(kind, 1, 4097), 0)
     assert isinstance(failed, ConnectionFailed)
     assert isinstance(closed, ConnectionClosed)
-    assert not closed.by_peer
+    assert (closed.by_peer, closed.pause) == (False, False)
     assert closed.error is not None
     assert closed.error.reply_code == 501
     ((channel, close),) = pamqp_frames(output(pair.server))
