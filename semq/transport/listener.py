@@ -81,7 +81,7 @@ class _CountedLink(SocketLink):
 
     @property
     def waits_since(self) -> float | None:
-        return None if self.machine.is_open else self._accepted_at  # until the login has succeeded
+        return None if self.machine.is_negotiated else self._accepted_at  # until the login has succeeded
 
     def displace(self) -> None:
         self.abort()

@@ -13,10 +13,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from semq.broker.services import CONFIRMED
 from semq.broker.users import Permissions, User
 from semq.transport.errors import DialFailed
 from semq.transport.listener import Listener
-from tests.transport.pair import pair
+from tests.broker.test_services import RegisteredServices, confirming_channel
+from tests.transport.pair import header, pair
 from tests.waiting import until
 
 
@@ -135,3 +137,19 @@ async def test_a_client_may_log_in_by_certificate(tmp_path: Path) -> None:
         assert (session.info.user, session.info.peer.common_name) == ("node.10008", "node.10008")
         with pytest.raises(DialFailed):
             await endpoints.dial(connect_s=0.5)
+
+
+async def test_a_connection_whose_close_waits_for_outcomes_keeps_its_place() -> None:
+    services = RegisteredServices()
+    async with pair(prepare=services.prepare, connections_max=1) as endpoints:
+        channel = await confirming_channel(endpoints)
+        channel.publish("door", "held", header(b"x"), b"x")
+        await until(lambda: services.exchange.waiting)
+        closing = asyncio.ensure_future(endpoints.links[0].close())
+        (session,) = endpoints.server.sessions
+        await until(lambda: not session.machine.is_open)
+        with pytest.raises(DialFailed):
+            await endpoints.dial(connect_s=0.5)
+        assert session in endpoints.server.sessions
+        services.exchange.waiting.pop()(CONFIRMED)
+        await closing

@@ -60,6 +60,11 @@ class Lifecycle(CommandSender):
         return self._state is ConnectionState.OPEN
 
     @property
+    def is_negotiated(self) -> bool:
+        """Whether the connection is or was open, and has not ended."""
+        return self._state in NEGOTIATED
+
+    @property
     def is_closed(self) -> bool:
         """Whether the connection has ended; the socket may be closed when the output is written."""
         return self._state in {ConnectionState.CLOSED, ConnectionState.CLOSE_RECEIVED}
@@ -193,7 +198,7 @@ class Lifecycle(CommandSender):
     @property
     def _must_pause(self) -> bool:
         """Whether a server must delay its last output, because the negotiation was not finished (4.10.2)."""
-        return self.role == "S" and self._state not in NEGOTIATED
+        return self.role == "S" and not self.is_negotiated
 
     def _terminate(self, error: AmqpError | None, by_peer: bool = False) -> None:
         pause = self._must_pause and not by_peer and error is not None and not isinstance(error, Broken)
