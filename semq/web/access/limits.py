@@ -81,7 +81,7 @@ class Attempts:
         network = network_of(address)
         self._by_address.count(network)
         try:
-            self._by_name.count(f"{network} {name}")
+            self._by_name.count(self._at(network, name))
         except TooManyRequests:
             self._by_address.count(network, -1.0)
             raise
@@ -90,7 +90,7 @@ class Attempts:
         """Take back an attempt that ``begin`` has counted."""
         network = network_of(address)
         self._by_address.count(network, -1.0)
-        self._by_name.count(f"{network} {name}", -1.0)
+        self._by_name.count(self._at(network, name), -1.0)
 
     def check(self, address: str, name: str = "") -> None:
         """Raise TooManyRequests if a user has failed too often at this address."""
@@ -112,6 +112,10 @@ class Attempts:
     def knows(self, name: str, password: str) -> bool:
         """Whether a password was right when this user signed in last."""
         return name in self._right and hmac.compare_digest(self._right[name], self._hash(password))
+
+    def _at(self, network: str, name: str) -> str:
+        """Return a user at a network as a short text: anybody may give names as long as the head of a request."""
+        return f"{network} {self._hash(name).hex()}"
 
     def _hash(self, password: str) -> bytes:
         return hashlib.blake2b(password.encode("utf-8", "surrogatepass"), key=self._key).digest()

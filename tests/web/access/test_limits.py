@@ -1,5 +1,7 @@
 """Limits of requests and of failed sign-ins."""
 
+import tracemalloc
+
 import pytest
 
 from semq.web.access.limits import NAMES_FACTOR, NAMES_MAX, REFUSED_STEP_S, Attempts, Rates, refusal_pause_s
@@ -63,6 +65,17 @@ def test_failures_count_for_one_user_at_one_network_and_for_all_users_at_ten_tim
     with pytest.raises(TooManyRequests):
         attempts.check("2001:db8::1", "bob")
     attempts.check("192.0.2.1", "bob")
+
+
+def test_long_names_of_users_take_no_memory() -> None:
+    attempts = Attempts(10, ManualClock())
+    tracemalloc.start()
+    try:
+        for number in range(200):
+            attempts.failed(f"10.0.0.{number}", str(number) * 10_000)
+        assert tracemalloc.get_traced_memory()[0] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_only_the_password_that_was_right_last_is_remembered() -> None:
