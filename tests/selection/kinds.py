@@ -124,6 +124,7 @@ service/test_large_documents.py        slow,processes        file
 flows/real_nodes/test_groups_killed.py slow,processes        crash
 flows/real_nodes/test_figures.py   slow,processes        file
 flows/real_nodes/test_failover.py  slow,processes        -
+flows/real_nodes/test_hub_failover.py  slow,processes    -
 flows/real_nodes/test_direct_killed.py slow,processes        file
 flows/real_nodes/test_without_hub.py   slow,processes        file
 deploy/test_compose.py             slow,processes        file

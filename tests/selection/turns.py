@@ -83,6 +83,7 @@ TABLE = """
   16 flows/real_nodes/test_group_doors.py
   12 flows/real_nodes/test_groups_killed.py
   17 flows/real_nodes/test_homes_moved.py
+  10 flows/real_nodes/test_hub_failover.py
   45 flows/real_nodes/test_instances_killed.py
    8 flows/real_nodes/test_left_alone.py
    6 flows/real_nodes/test_pieces_cost.py
@@ -132,7 +133,7 @@ TABLE = """
   22 local_node/test_enrolment.py
    6 local_node/test_enrolment.py::test_a_running_node_that_is_enrolled_again_continues_with_the_new_certificate
   23 local_node/test_plain_broker.py
-  58 local_node/virtual/test_server.py
+  61 local_node/virtual/test_server.py
   18 platform_node/all_stores/test_fan_out.py
    7 platform_node/operations/test_definitions.py
   18 platform_node/operations/test_held.py

@@ -148,6 +148,35 @@ async def test_neither_a_stuck_database_nor_a_flood_of_one_institution_stops_oth
         assert stored[0] >= len(accepted)
 
 
+async def test_the_database_of_one_institution_is_away_while_the_others_send(
+    inprocess: InProcess, tmp_path: Path
+) -> None:
+    own = EmbeddedPostgres(tmp_path / "own")
+    copy_empty_database(tmp_path / "own")
+    own.start()
+    try:
+        url = own.url_of("semq", tcp=True)
+        async with hosting(inprocess, (f'database.url = "{url}"', "", "")) as hosted:
+            away, b, c, *_ = hosted.names
+            await until_linked(hosted, away, b, c)
+            await hosted.wait_arrived(b, await hosted.send(away, b))
+            own.stop(5.0)
+            waiting = []
+            for _ in range(3):
+                waiting.append(await hosted.send(b, away))
+                await hosted.wait_arrived(c, await hosted.send(b, c))
+                await hosted.wait_arrived(b, await hosted.send(c, b))
+                client = await hosted.client(away)
+                answer = await ask(client, "msg.submit", {"target": b, "body_base64": "eA=="})
+                assert (answer["error"]["code"], answer["error"]["retry"]) == ("SEMQ-3001", True)
+            own.start()
+            for lk0 in waiting:
+                await hosted.wait_arrived(away, lk0)
+            await hosted.wait_arrived(b, await hosted.send(away, b))
+    finally:
+        own.stop(5.0)
+
+
 async def test_institutions_are_added_and_removed_while_the_server_runs(inprocess: InProcess) -> None:
     async with hosting(inprocess) as hosted:
         a, b, removed, new, _ = hosted.names
