@@ -522,9 +522,8 @@ def test_the_number_of_entries_for_messages_of_classes_1_and_2_is_bounded(
 def test_an_empty_memory_store_recovers_with_its_first_numbers(store: MemoryStore) -> None:
     recovered = store.recover(5)
     assert (recovered.store_uuid, recovered.boot, recovered.inc) == ("memory", 1, 5)
-    assert recovered.first_id == first_id(1) == 2**40 + 1
+    assert (recovered.first_id, recovered.unsettled, recovered.pending) == (first_id(1), 0, 0) == (2**40 + 1, 0, 0)
     assert (recovered.streams, recovered.backlog, recovered.settled, recovered.finished) == ([], {}, [], [])
-    assert (recovered.unsettled, recovered.pending) == (0, 0)
     assert store.recover(6).first_id == first_id(2)
 
 
@@ -535,14 +534,11 @@ def test_a_recovery_returns_the_state_of_the_streams(store: MemoryStore) -> None
     done = {"app_status": AppStatus.DONE, "s_ack_status": AckStatus.AS_ACK}
     put(store, received(1), received(2, **done), received(3, lk1=LK1(1, 1, 1), **done))
     recovered = store.recover(5)
-    assert recovered.streams == [StreamState(STREAM, 5, 1, {2, 4})]
-    assert recovered.backlog == {"1.b": 4}
-    assert recovered.refused == {}
+    assert (recovered.streams, recovered.backlog) == ([StreamState(STREAM, 5, 1, {2, 4})], {"1.b": 4})
+    assert (recovered.unsettled, recovered.settled, recovered.pending, recovered.finished) == (4, [1, 3, 5], 2, [2])
     put(store, relayed(8, held=True, reason=("SEMQ-1214", "")), relayed(9, held=True, reason=("SEMQ-1223", "")))
     again = store.recover(6)
-    assert (again.backlog, again.refused) == ({"1.b": 6}, {"1.b": 1})
-    assert (recovered.unsettled, recovered.settled) == (4, [1, 3, 5])
-    assert (recovered.pending, recovered.finished) == (2, [2])
+    assert (recovered.refused, again.backlog, again.refused) == ({}, {"1.b": 6}, {"1.b": 1})
 
 
 def test_a_stream_without_unsettled_rows_has_its_floor_at_the_next_position(store: MemoryStore) -> None:
