@@ -2,16 +2,25 @@
 
 If the store was unavailable, the failed list is kept (``unwritten``) and written before anything else, so that no
 message is confirmed while its queue is not stored. A list that the store refused is repeated operation by operation, so
-that only the operations at fault are missing.
+that only the operations at fault are missing, and only those who wait for them get the error.
 """
 
 import logging
-from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NamedTuple, Protocol, TypeAlias
 
 from semq.broker.durable.unwritten import UnwrittenOps
 from semq.errors import Unavailable
-from semq.store.broker.operations import AddBodyChunk, AddMessage, DropMessages, MarkHandedOut, MessageStore, StoreOp
+from semq.store.broker.operations import (
+    AddBodyChunk,
+    AddMessage,
+    DeclareQueue,
+    DropMessages,
+    MarkHandedOut,
+    MessageStore,
+    StoreOp,
+)
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +33,35 @@ class Publisher(Protocol):
     def saved(self, sequence: int, size: int, error: BaseException | None) -> None: ...
 
 
-_Publish: TypeAlias = tuple[Publisher, int, int]  # publisher, number of the publish, size in bytes
+class _Answer(NamedTuple):
+    """An answer about the operations of this turn up to ``end``; its own ones begin at ``start``."""
+
+    start: int
+    end: int
+    give: Waiter
+    is_about_drops: bool  #: whether it may be the answer to a purge
+
+    def error(self, ops: list[StoreOp], errors: Mapping[int, BaseException]) -> BaseException | None:
+        """Return the error of an own operation, or of one before on which they depend. ``errors``: by index."""
+        needed = {each for op in ops[self.start : self.end] for each in _needs(op)}
+        for index, error in sorted(errors.items()):
+            op = ops[index]
+            if self.start <= index < self.end or (index < self.start and _makes(op) in needed):
+                return error
+            if self.is_about_drops and type(op) is DropMessages:
+                return error
+        return None
+
+
+def _makes(op: StoreOp) -> tuple[str, int] | None:
+    """Return what messages need."""
+    if type(op) is DeclareQueue:
+        return "queue", op.queue_id
+    return ("body", op.body_id) if type(op) is AddBodyChunk else None
+
+
+def _needs(op: StoreOp) -> tuple[tuple[str, int], ...]:
+    return (("queue", op.queue_id), ("body", op.body_id)) if type(op) is AddMessage else ()
 
 
 class Journal:
@@ -38,8 +75,7 @@ class Journal:
         self._ops: list[StoreOp] = []
         self._drops: dict[int, list[int]] = {}  # positions, keyed by queue
         self._handed_out: dict[int, int] = {}  # highest position, keyed by queue
-        self._publishes: list[_Publish] = []
-        self._waiters: list[Waiter] = []
+        self._answers: list[_Answer] = []
         self._unwritten = UnwrittenOps()
         self.pending_bytes = 0
         self.refused: set[tuple[int, int]] = set()  # queue and position of messages that the store has refused
@@ -82,15 +118,20 @@ class Journal:
 
     def confirm_when_saved(self, publisher: Publisher, sequence: int, size: int) -> None:
         """Call ``publisher.saved`` with this number and size when all operations added so far are committed, or have
-        failed.
+        failed. Its error is one of those added since the last call of this method or ``when_saved``, or of an earlier
+        one on which they depend.
         """
-        self._publishes.append((publisher, sequence, size))
+        self._answer(partial(publisher.saved, sequence, size), is_about_drops=False)
 
     def when_saved(self, waiter: Waiter) -> None:
-        """Call ``waiter`` when all operations added so far are committed, or have failed."""
-        if not (self._ops or self._drops or self._waiters):
+        """Call ``waiter`` as ``confirm_when_saved`` calls a publisher."""
+        self._answer(waiter, is_about_drops=True)
+
+    def _answer(self, give: Waiter, *, is_about_drops: bool) -> None:
+        if not (self._ops or self._drops or self._answers):
             self._on_pending()
-        self._waiters.append(waiter)
+        start = self._answers[-1].end if self._answers else 0
+        self._answers.append(_Answer(start, len(self._ops), give, is_about_drops))
 
     def save_whole(self, post: Callable[[], list[StoreOp]], done: Waiter) -> None:
         """Save completely or not at all, after all operations added so far: the operations that ``post`` returns, and
@@ -115,44 +156,64 @@ class Journal:
             for unwritten in self._unwritten.take():
                 self._save_unwritten(unwritten)
         ops = self._take_ops()
-        publishes, waiters = self._publishes, self._waiters
-        self._publishes, self._waiters = [], []
-        if not (ops or publishes or waiters):
+        answers, self._answers = self._answers, []
+        if not (ops or answers):
             return
         size = sum(map(_size, ops))
 
-        def done(error: BaseException | None) -> None:
+        def saved_each(errors: Mapping[int, BaseException]) -> None:
             self.pending_bytes -= size
-            if isinstance(error, Unavailable):
+            for answer in answers:
+                answer.give(answer.error(ops, errors))
+
+        def done(error: BaseException | None) -> None:
+            if error is not None and ops and not isinstance(error, Unavailable):
+                self._save_each(ops, saved_each)
+                return
+            self.pending_bytes -= size
+            if error is not None:
                 self._unwritten.keep(ops)
-            elif error is not None:
-                self._save_each(ops)
-            for publisher, sequence, length in publishes:
-                publisher.saved(sequence, length, error)
-            for waiter in waiters:
-                waiter(error)
+            for answer in answers:
+                answer.give(error)
 
         self._store.save(ops, done)
 
-    def _save_unwritten(self, ops: list[StoreOp]) -> None:
+    def _save_unwritten(self, ops: list[StoreOp], answer: Waiter = lambda error: None) -> None:
         self._unwritten_in_progress += 1
 
         def done(error: BaseException | None) -> None:
             self._unwritten_in_progress -= 1
-            if isinstance(error, Unavailable):
-                self._unwritten.keep(ops)
-            elif error is not None and len(ops) > 1:
-                self._save_each(ops)
-            elif error is not None:
-                if isinstance(ops[0], AddMessage):
-                    self.refused.add((ops[0].queue_id, ops[0].position))
-                log.error("the store refused an operation: %s: %s", type(ops[0]).__name__, error)
+            self._note_saved(ops, error)
+            answer(error)
 
         self._store.save(ops, done)
 
-    def _save_each(self, ops: list[StoreOp]) -> None:
-        for op in ops:
-            self._save_unwritten([op])
+    def _note_saved(self, ops: list[StoreOp], error: BaseException | None) -> None:
+        if isinstance(error, Unavailable):
+            self._unwritten.keep(ops)
+        elif error is not None and len(ops) > 1:
+            self._save_each(ops)
+        elif error is not None:
+            if isinstance(ops[0], AddMessage):
+                self.refused.add((ops[0].queue_id, ops[0].position))
+            log.error("the store refused an operation: %s: %s", type(ops[0]).__name__, error)
+
+    def _save_each(
+        self, ops: list[StoreOp], answer: Callable[[Mapping[int, BaseException]], None] = lambda errors: None
+    ) -> None:
+        """Save operations one by one. After the last one, ``answer`` gets the errors, by index in ``ops``."""
+        errors: dict[int, BaseException] = {}
+        left = set(range(len(ops)))
+
+        def note(index: int, error: BaseException | None) -> None:
+            if error is not None:
+                errors[index] = error
+            left.discard(index)
+            if not left:
+                answer(errors)
+
+        for index, op in enumerate(ops):
+            self._save_unwritten([op], partial(note, index))
 
     def _take_ops(self) -> list[StoreOp]:
         ops = self._ops

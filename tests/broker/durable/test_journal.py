@@ -7,6 +7,7 @@ import pytest
 from semq.broker.durable.journal import Journal
 from semq.errors import BadInput, Unavailable
 from semq.store.broker.operations import (
+    AddBodyChunk,
     AddMessage,
     Bind,
     DeclareExchange,
@@ -24,6 +25,10 @@ from tests.broker.pure import Model
 
 def row(position: int, body: bytes = b"body") -> AddMessage:
     return AddMessage(1, position, "", "q", 0, None, 0, b"", body)
+
+
+def in_queue(queue_id: int, body_id: int) -> AddMessage:
+    return AddMessage(queue_id, 1, "", "q", 0, None, 0, b"", b"", body_id)
 
 
 class RecordingPublisher:
@@ -47,7 +52,7 @@ def test_publishers_and_waiters_are_notified_when_the_store_has_answered(failure
     journal.flush()
     assert (publisher.confirms, received) == ([], [])
     model.later.run()
-    assert (publisher.confirms, received) == ([(7, 4, failure)], [failure])
+    assert (publisher.confirms, received) == ([(7, 4, failure)], [None])  # the waiter has no operation of its own
     assert journal.pending_bytes == 0
     assert list(model.store.messages) == ([] if failure else [(1, 1)])
 
@@ -169,7 +174,7 @@ def test_a_refused_operation_is_not_repeated_and_affects_no_other(caplog: pytest
     assert model.store.batches == batches
 
 
-def test_of_a_refused_list_only_the_bad_operation_is_lost() -> None:
+def test_of_a_refused_list_only_the_bad_operation_is_lost_and_only_its_publisher_gets_the_error() -> None:
     model, publisher = Model(), RecordingPublisher()
     received: list[BaseException | None] = []
     save, bad = model.store.save, row(2)
@@ -179,12 +184,57 @@ def test_of_a_refused_list_only_the_bad_operation_is_lost() -> None:
         save(ops, done)
 
     model.store.save = refusing  # type: ignore[method-assign]
-    for op in (QUEUE, row(1), bad, row(3)):
+    model.journal.add(QUEUE)
+    for number, op in enumerate((row(1), bad, row(3)), 1):
         model.journal.add(op)
-    model.journal.confirm_when_saved(publisher, 1, 4)
+        model.journal.confirm_when_saved(publisher, number, 4)
     model.journal.when_saved(received.append)
     model.flush()
-    # It is not known to which publish the bad operation belongs, so all are refused.
-    assert [isinstance(error, BadInput) for error in received] == [True]
-    assert isinstance(publisher.confirms[0][2], BadInput)
+    assert received == [None]
+    assert [(number, isinstance(error, BadInput)) for number, _, error in publisher.confirms] == [
+        (1, False), (2, True), (3, False)
+    ]  # fmt: skip
+    assert model.journal.pending_bytes == 0
     assert (list(model.store.queues), list(model.store.messages)) == ([1], [(1, 1), (1, 3)])
+
+
+@pytest.mark.parametrize("bad", [QUEUE, AddBodyChunk(1, 0, b"chunk")])
+def test_a_message_is_not_confirmed_if_its_queue_or_its_body_was_refused(bad: StoreOp) -> None:
+    model, publisher = Model(), RecordingPublisher()
+    save = model.store.save
+
+    def refusing(ops: list[StoreOp], done: Callable[[BaseException | None], None]) -> None:
+        model.store.failure = BadInput("no") if bad in ops else None
+        save(ops, done)
+
+    model.store.save = refusing  # type: ignore[method-assign]
+    received: list[BaseException | None] = []
+    model.journal.add(bad)
+    model.journal.when_saved(received.append)
+    for number, op in enumerate((in_queue(2, body_id=2), in_queue(1, body_id=1)), 1):
+        model.journal.add(op)
+        model.journal.confirm_when_saved(publisher, number, 4)
+    model.journal.add(OTHER)
+    model.journal.when_saved(received.append)
+    model.flush()
+    assert [isinstance(error, BadInput) for error in received] == [True, False]
+    assert [(number, isinstance(error, BadInput)) for number, _, error in publisher.confirms] == [(1, False), (2, True)]
+
+
+def test_the_answer_to_a_purge_says_that_its_drops_were_refused_and_a_publisher_gets_no_error() -> None:
+    model, publisher = Model(), RecordingPublisher()
+    save = model.store.save
+
+    def refusing(ops: list[StoreOp], done: Callable[[BaseException | None], None]) -> None:
+        model.store.failure = BadInput("no") if DropMessages(1, [5]) in ops else None
+        save(ops, done)
+
+    model.store.save = refusing  # type: ignore[method-assign]
+    received: list[BaseException | None] = []
+    model.journal.add(row(1))
+    model.journal.confirm_when_saved(publisher, 1, 4)
+    model.journal.drop(1, 5)
+    model.journal.when_saved(received.append)
+    model.flush()
+    assert [isinstance(error, BadInput) for error in received] == [True]
+    assert publisher.confirms == [(1, 4, None)]

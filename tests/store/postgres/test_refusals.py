@@ -12,6 +12,7 @@ import pytest
 
 from local_node.node import LocalNode
 from platform_node.node import HubNode
+from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Delivered
 from semq.engine.ports import Submission
 from semq.errors import SemqError
@@ -21,6 +22,7 @@ from semq.umx_t.app_key import AppKey
 from semq.umx_t.envelope import Attributes
 from semq.umx_t.status import Outcome
 from tests.service.inprocess import HUB_CONFIG, InProcess, linked
+from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 DOCUMENTS, BAD = 5, 2
@@ -227,3 +229,47 @@ async def test_a_document_whose_delivery_is_refused_keeps_no_other_from_the_appl
         await consumer.consume("semq.inbox", note)
         await until(lambda: received >= {body_of(name, each) for each in range(DOCUMENTS) if each != BAD})
     assert body_of(name, BAD) not in received
+
+
+async def test_a_message_of_an_own_queue_that_is_refused_is_the_only_one_that_is_not_confirmed(
+    nodes: PairOfNodes, shared_inprocess: InProcess
+) -> None:
+    name = new_round()
+    client = await shared_inprocess.client(nodes.a)
+    channels = [await client.open_channel() for _ in range(2)]  # also a publisher on another channel
+    for channel in channels:
+        await channel.confirm_select()
+    await channels[0].declare_queue(name, durable=True)
+    rule = Refusing("broker_message", "NEW.body = '{key}'::bytea")
+    properties = Properties(delivery_mode=2)
+    async with refusing(nodes.a, rule, key_of(name, BAD)):
+        bodies = [body_of(name, number) for number in range(DOCUMENTS)]
+        confirmed = await asyncio.gather(
+            *(
+                publish_and_wait(channel, "", name, ContentHeader.build(len(body), properties), body)
+                for channel in channels
+                for body in bodies
+            )
+        )
+    assert list(confirmed) == 2 * [number != BAD for number in range(DOCUMENTS)]
+    with psycopg.connect(nodes.a.store.url) as connection:
+        rows = connection.execute("SELECT body FROM broker_message ORDER BY position").fetchall()
+    assert sorted(bytes(body) for (body,) in rows) == sorted(2 * [body for body in bodies if body != bodies[BAD]])
+    assert "refuse()" in await refusals_in_health(nodes.a)
+
+
+async def test_a_definition_of_an_own_queue_that_is_refused_is_said_to_its_client_only(
+    nodes: PairOfNodes, shared_inprocess: InProcess
+) -> None:
+    name = new_round()
+    clients = [await shared_inprocess.client(nodes.a) for _ in range(DOCUMENTS)]
+    channels = [await client.open_channel() for client in clients]
+    rule = Refusing("broker_queue", "NEW.name = '{key}'")
+    async with refusing(nodes.a, rule, key_of(name, BAD)):
+        results = await asyncio.gather(
+            *(channel.declare_queue(key_of(name, number), durable=True) for number, channel in enumerate(channels)),
+            return_exceptions=True,
+        )
+    assert [isinstance(result, Exception) for result in results] == [number == BAD for number in range(DOCUMENTS)]
+    assert "the store did not accept the change" in str(results[BAD])
+    assert "refuse()" in await refusals_in_health(nodes.a)
