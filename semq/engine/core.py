@@ -85,17 +85,18 @@ class Core:
     ) -> None:
         """Post the work of several items, which ``make`` returns. If it fails, post the work of each item alone, so
         that an item for which Postgres refuses a row stops no other. ``failed`` gets a single item, or all items if the
-        store is away.
+        store is away or the work was part of a transaction.
         """
+        whole = make(items)
 
         def divide(error: Exception) -> None:
-            if len(items) == 1 or isinstance(error, Unavailable):
+            if len(items) == 1 or whole.is_part or isinstance(error, Unavailable):
                 failed(items, error)
                 return
             for item in items:
                 self.post_each([item], make, failed)
 
-        self.post(make(items), failed=divide, later=later)
+        self.post(whole, failed=divide, later=later)
 
     def new_id(self) -> int:
         number = self._next_id

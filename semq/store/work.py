@@ -30,7 +30,7 @@ COMMITTED: Final = None  #: yielded by work that has decided; it resumes after t
 class Work:
     """A generator function with arguments, run once per attempt at a unit."""
 
-    __slots__ = ("_is_fresh", "_make", "_steps", "ahead", "is_wait", "needs", "on_failure")
+    __slots__ = ("_is_fresh", "_make", "_steps", "ahead", "is_part", "is_wait", "needs", "on_failure")
 
     def __init__(self, make: Callable[[], Steps], on_failure: Failed | None = None) -> None:
         self._make = make
@@ -38,6 +38,7 @@ class Work:
         #: Tables and payloads of large bodies that the store may write first; other work may then overtake this work.
         self.ahead: Sequence[tuple[str, bytes]] = ()
         self.is_wait = False  #: whether it only waits for the commit of earlier work
+        self.is_part = False  #: whether it is joined to other work, so that none of its changes may be made without it
         self._begin()
 
     def _begin(self) -> None:
@@ -146,6 +147,7 @@ class JoinedPosts:
         """Take a piece of work that is posted in a block; return False outside of a block."""
         if self._works is None:
             return False
+        work.is_part = True
         self._works.append(work)
         return True
 

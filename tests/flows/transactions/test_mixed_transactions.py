@@ -149,6 +149,25 @@ async def test_nothing_of_a_mixed_transaction_takes_effect_if_a_part_is_refused(
     assert await mixed.contents() == AFTER
 
 
+async def test_several_documents_acknowledged_in_a_refused_transaction_stay_in_the_inbox(
+    inprocess: InProcess, node: LocalNode
+) -> None:
+    sender = await confirming(await inprocess.client(node))
+    bodies = [b"a", b"b", b"c"]
+    for body in bodies:
+        assert await publish(sender, "10008", body, Token=f"t-{body.decode()}")
+    channel = await (await inprocess.client(node)).open_channel()
+    await channel.call(m.TxSelect(), m.TxSelectOk)
+    tags = [(await until(partial(poll, channel, "semq.inbox"))).delivery_tag for _ in bodies]
+    channel.ack(tags[-1], multiple=True)
+    channel.publish("semq", "10008", document(b"other", **{"@Token": "t-a"}), b"other")
+    with pytest.raises(amqp.PreconditionFailed):
+        await channel.call(m.TxCommit(), m.TxCommitOk)
+    await until(lambda: not node.engine.handover.out)
+    reader = await (await inprocess.client(node)).open_channel()
+    assert sorted([bytes((await until(partial(poll, reader, "semq.inbox"))).body) for _ in bodies]) == bodies
+
+
 async def test_a_request_to_the_node_cannot_be_part_of_a_transaction(inprocess: InProcess, node: LocalNode) -> None:
     request = ContentHeader.build(2, Properties(reply_to="x"))
     channel = await (await inprocess.client(node)).open_channel()
