@@ -88,6 +88,7 @@ TABLE = """
    8 flows/real_nodes/test_left_alone.py
    6 flows/real_nodes/test_pieces_cost.py
   10 flows/real_nodes/test_pieces_refused.py
+  10 flows/real_nodes/test_pieces_restored.py
   16 store/postgres/test_refusals.py::test_any_sqlstate_at_the_receiver_is_one_rejected_document
   18 flows/real_nodes/test_spans.py
   28 flows/real_nodes/test_stuck.py

@@ -110,13 +110,13 @@ def today(connection: Connection) -> date:
 
 
 def small_messages(connection: Connection, source: str, size_max: int, after: int, limit: int) -> list[RecordedMessage]:
-    """Return messages from the institution ``source`` that are not done and have at most ``size_max`` bytes.
+    """Return messages from the institution ``source`` that are neither refused nor done, of at most ``size_max`` bytes.
 
     They are in the order of their brefs, without pieces and notices. ``after``: bref, exclusive.
     """
     conditions = [
         IN.target_user != PIECES_USER, IN.source == source, IN.size <= size_max, IN.bref > after,
-        IN.app_status != AppStatus.DONE,
+        IN.status == Arrival.RECV, IN.app_status != AppStatus.DONE,
     ]  # fmt: skip
     return _arrived(connection, conditions, limit)
 
