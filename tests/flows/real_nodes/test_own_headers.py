@@ -2,6 +2,7 @@
 pieces or stored on the way; and each interface carries a number or refuses it."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 import psycopg
@@ -259,3 +260,11 @@ async def test_a_timestamp_of_amqp_is_in_seconds(nodes: SigningNodes) -> None:
     assert shown["not_before"] == at * 1000
     await published(nodes.sender, b"", ExpiresAt=Timestamp(at))
     await received(nodes.receiver)
+
+
+@pytest.mark.parametrize("days", [50, 60, 3650])
+async def test_a_document_may_be_valid_for_years(nodes: SigningNodes, days: int) -> None:
+    lifetime_ms = timedelta(days=days) // timedelta(milliseconds=1)
+    header = ContentHeader.build(1, Properties(expiration=str(lifetime_ms)))
+    assert await publish_and_wait(nodes.sender, "semq", "56001", header, b"x")
+    assert (await received(nodes.receiver)).expiration is None
