@@ -33,7 +33,7 @@ class Publisher(Protocol):
     def saved(self, sequence: int, size: int, error: BaseException | None) -> None: ...
 
 
-class _Answer(NamedTuple):
+class _WriteAnswer(NamedTuple):
     """An answer about the operations of this turn up to ``end``; its own ones begin at ``start``."""
 
     start: int
@@ -75,7 +75,7 @@ class Journal:
         self._ops: list[StoreOp] = []
         self._drops: dict[int, list[int]] = {}  # positions, keyed by queue
         self._handed_out: dict[int, int] = {}  # highest position, keyed by queue
-        self._answers: list[_Answer] = []
+        self._answers: list[_WriteAnswer] = []
         self._unwritten = UnwrittenOps()
         self.pending_bytes = 0
         self.refused: set[tuple[int, int]] = set()  # queue and position of messages that the store has refused
@@ -131,7 +131,7 @@ class Journal:
         if not (self._ops or self._drops or self._answers):
             self._on_pending()
         start = self._answers[-1].end if self._answers else 0
-        self._answers.append(_Answer(start, len(self._ops), give, is_about_drops))
+        self._answers.append(_WriteAnswer(start, len(self._ops), give, is_about_drops))
 
     def save_whole(self, post: Callable[[], list[StoreOp]], done: Waiter) -> None:
         """Save completely or not at all, after all operations added so far: the operations that ``post`` returns, and
