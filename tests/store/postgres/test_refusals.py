@@ -20,7 +20,7 @@ from semq.store.postgres.errors import RowRefused
 from semq.umx_t.address import Address
 from semq.umx_t.app_key import AppKey
 from semq.umx_t.envelope import Attributes
-from semq.umx_t.status import Outcome
+from semq.umx_t.status import Outcome, SaveFwd
 from tests.service.inprocess import HUB_CONFIG, InProcess, linked
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
@@ -42,6 +42,7 @@ class Refusing(NamedTuple):
     is_bad: str  #: SQL condition about NEW (OLD for DELETE); {key} is the AppKey of the bad document
     when: str = "INSERT"
     attributes: tuple[tuple[str, Any], ...] = ()
+    token: str = ""  #: of the bad document
 
 
 KEY = "NEW.app_key = '{key}'"
@@ -50,6 +51,7 @@ AT_SENDER = (
     Refusing("tb_0031", KEY),
     Refusing("tb_0031_body", IN_BODY),
     Refusing("semq_ledger", KEY),
+    Refusing("tb_0031_token", "NEW.token = 'bad token'", token="bad token"),
     Refusing("tb_0031_order", "NEW.order_key = 'bad'", attributes=(("order_key", "bad"),)),
 )
 AT_RECEIVER = (
@@ -106,15 +108,26 @@ async def execute(node: LocalNode | HubNode, statement: str) -> None:
     await asyncio.to_thread(run)
 
 
-def submit(node: LocalNode, target: str, name: str, bad: tuple[tuple[str, Any], ...] = ()) -> list[SemqError]:
+def submit(
+    node: LocalNode,
+    target: str,
+    name: str,
+    bad: tuple[tuple[str, Any], ...] = (),
+    *,
+    every: tuple[tuple[str, Any], ...] = (),
+    bad_token: str = "",
+) -> list[SemqError]:
     """Submit the documents of a round together; return the list that gets the errors."""
     errors: list[Any] = []
 
     def submission(number: int) -> Submission:
         attributes = Attributes(
-            app_key=AppKey("t", "t", "t", key_of(name, number)), **dict(bad if number == BAD else ())
+            app_key=AppKey("t", "t", "t", key_of(name, number)), **dict(every + (bad if number == BAD else ()))
         )
-        return Submission(Address(1, target), attributes, body_of(name, number), lambda accepted: None, errors.append)
+        return Submission(
+            Address(1, target), attributes, body_of(name, number), lambda accepted: None, errors.append,
+            token=bad_token if number == BAD else "",
+        )  # fmt: skip
 
     node.engine.submit([submission(number) for number in range(DOCUMENTS)])
     return errors
@@ -137,6 +150,15 @@ def outcomes(node: LocalNode, name: str) -> dict[str, tuple[Outcome, str]]:
             (f"{name}-%",),
         ).fetchall()
     return {key: (Outcome(event * 10 + 60), detail) for key, event, detail in rows}
+
+
+def received_keys(node: LocalNode, name: str) -> set[str]:
+    """Return the AppKeys of the documents of a round that a node has recorded."""
+    with psycopg.connect(node.store.url) as connection:
+        rows = connection.execute(
+            "SELECT app_key FROM semq_ledger WHERE side = 3 AND event = 20 AND app_key LIKE %s", (f"{name}-%",)
+        ).fetchall()
+    return {key for (key,) in rows}
 
 
 def new_round() -> str:
@@ -179,7 +201,7 @@ async def test_a_row_refused_in_any_table_of_the_receiver_is_one_rejected_docume
 async def test_a_row_refused_at_the_sender_is_one_refused_submission(nodes: PairOfNodes, rule: Refusing) -> None:
     name = new_round()
     async with refusing(nodes.a, rule, key_of(name, BAD)):
-        errors = submit(nodes.a, "56001", name, rule.attributes)
+        errors = submit(nodes.a, "56001", name, rule.attributes, bad_token=rule.token)
         await until(lambda: len(outcomes(nodes.a, name)) == DOCUMENTS - 1)
     assert [type(error) for error in errors] == [RowRefused]
     assert {outcome for outcome, _ in outcomes(nodes.a, name).values()} == {Outcome.DELIVERED}
@@ -273,3 +295,39 @@ async def test_a_definition_of_an_own_queue_that_is_refused_is_said_to_its_clien
     assert [isinstance(result, Exception) for result in results] == [number == BAD for number in range(DOCUMENTS)]
     assert "the store did not accept the change" in str(results[BAD])
     assert "refuse()" in await refusals_in_health(nodes.a)
+
+
+async def test_a_position_that_cannot_be_recorded_keeps_no_other_document_and_arrives_once_it_can(
+    nodes: PairOfNodes,
+) -> None:
+    """The receiver cannot record a rejection at this position either, so its sender asks and sends it again."""
+    name = new_round()
+    with psycopg.connect(nodes.a.store.url) as connection:
+        query = "SELECT coalesce(max(next_sid), 0) FROM tb_0031_stream WHERE dest = '1.56001'"
+        [[next_sid]] = connection.execute(query).fetchall()
+    rule = Refusing("tb_0030_ledger", f"NEW.sid = {next_sid + BAD}")
+    async with refusing(nodes.b, rule, key_of(name, BAD)):
+        assert submit(nodes.a, "56001", name) == []
+        await until(lambda: len(outcomes(nodes.a, name)) == DOCUMENTS - 1)
+        assert key_of(name, BAD) not in outcomes(nodes.a, name)
+        assert "refuse()" in await refusals_in_health(nodes.b)
+    await until(lambda: len(outcomes(nodes.a, name)) == DOCUMENTS)
+    assert {outcome for outcome, _ in outcomes(nodes.a, name).values()} == {Outcome.DELIVERED}
+
+
+async def test_a_message_of_class_2_that_cannot_be_noted_keeps_no_other_from_its_application(
+    nodes: PairOfNodes,
+) -> None:
+    name = new_round()
+    with psycopg.connect(nodes.a.store.url) as connection:
+        query = "SELECT coalesce(max(split_part(lk0, '.', 6)::bigint), 0) FROM semq_ledger"
+        [[last]] = connection.execute(query).fetchall()
+    rule = Refusing("tb_0030_seen", f"split_part(NEW.ident, '.', 6)::bigint % {DOCUMENTS} = {(last + 1) % DOCUMENTS}")
+    async with refusing(nodes.b, rule, key_of(name, BAD)):
+        assert submit(nodes.a, "56001", name, every=(("save_fwd", SaveFwd.STORE),)) == []
+        await until(lambda: len(received_keys(nodes.b, name)) == DOCUMENTS - 1)
+        later = new_round()
+        submit(nodes.a, "56001", later)
+        await until(lambda: len(outcomes(nodes.a, later)) == DOCUMENTS)
+        assert len(received_keys(nodes.b, name)) == DOCUMENTS - 1
+        assert "refuse()" in await refusals_in_health(nodes.b)
