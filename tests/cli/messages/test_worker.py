@@ -192,6 +192,8 @@ def test_a_module_that_does_not_exist_is_reported_in_one_line() -> None:
 class ForgetfulClient:
     """A client of a node with two named documents that are gone when it acts."""
 
+    user = "app"
+
     async def request(self, operation: str, arguments: dict[str, Any], **_: Any) -> dict[str, Any]:
         if operation == "failed.show":
             return {"id": int(arguments["id"]), "side": "inbound", "lk0": f"lk0-{arguments['id']}"}

@@ -33,6 +33,7 @@ class ScriptedNode:
     """A client whose node gives the answers above. The node of a URL with ``away`` cannot be reached."""
 
     answers: Any = ANSWERS
+    user = "app"
 
     def __init__(self, url: str, **_: Any) -> None:
         self._is_away = "away" in url
