@@ -129,7 +129,7 @@ flows/real_nodes/test_direct_killed.py slow,processes        file
 flows/real_nodes/test_without_hub.py   slow,processes        file
 deploy/test_compose.py             slow,processes        file
 deploy/test_alert_rules.py         slow,processes        file
-flows/real_nodes/test_pieces_reader_killed.py  slow,processes        file
+flows/pieces/test_pieces_reader_killed.py  slow,processes        file
 folders/test_process.py                slow,processes        doors
 web/test_process.py                    slow,processes        file
 web/transport/test_spooling.py         slow                  -

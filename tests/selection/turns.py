@@ -86,9 +86,9 @@ TABLE = """
   10 flows/real_nodes/test_hub_failover.py
   45 flows/real_nodes/test_instances_killed.py
    8 flows/real_nodes/test_left_alone.py
-   6 flows/real_nodes/test_pieces_cost.py
-  10 flows/real_nodes/test_pieces_refused.py
-  10 flows/real_nodes/test_pieces_restored.py
+   6 flows/pieces/test_pieces_cost.py
+  10 flows/pieces/test_pieces_refused.py
+  10 flows/pieces/test_pieces_restored.py
   16 store/postgres/test_refusals.py::test_any_sqlstate_at_the_receiver_is_one_rejected_document
   18 flows/real_nodes/test_spans.py
   28 flows/real_nodes/test_stuck.py

@@ -3,7 +3,7 @@
 from pydantic import SecretStr
 
 from semq.umx_t.pieces import PIECE_BYTES
-from tests.flows.real_nodes.test_pieces_refused import pieces_at, refusal_of
+from tests.flows.pieces.test_pieces_refused import pieces_at, refusal_of
 from tests.flows.real_nodes.test_restored_node import copy_of
 from tests.local_node.pieces.test_transfer import (
     PIECES,
