@@ -12,5 +12,6 @@
 | `custody`      | tests: copies that the hub stores                          |
 | `distrust`     | tests: false statements of peers                           |
 | `secrecy`      | tests: seals, proofs, changes of keys                      |
+| `pieces`       | tests: large documents over real databases                 |
 | `real_nodes`   | tests: nodes as processes or over real databases           |
 """
