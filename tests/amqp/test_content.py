@@ -231,3 +231,17 @@ def test_content_headers_with_equal_octets_are_equal() -> None:
 
 def test_flags_are_those_of_the_specification() -> None:
     assert (FLAGS["content_type"], FLAGS["headers"], FLAGS["cluster_id"]) == (0x8000, 0x2000, 0x0004)
+
+
+def test_headers_are_split_by_names_and_the_others_stay_encoded() -> None:
+    header = ContentHeader.build(0, Properties(headers={"@SaveFwd": 3, "ref": "A1"}))
+    for again in (header, ContentHeader.parse(header.raw)):
+        decoded, others = again.split_headers()
+        assert (decoded, others) == ({"@SaveFwd": 3}, b"\x03refS\x00\x00\x00\x02A1")
+    assert ContentHeader.build(0, Properties()).split_headers() == ({}, b"")
+
+
+def test_malformed_headers_are_not_split() -> None:
+    raw = HEAD + b"\x20\x00" + b"\x00\x00\x00\x04\x01a?\x00"
+    with pytest.raises(SyntaxFault):
+        ContentHeader.parse(raw).split_headers()

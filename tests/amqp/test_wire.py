@@ -310,3 +310,60 @@ def test_the_cache_of_names_is_bounded() -> None:
 def test_an_encoded_value_is_read_back_unchanged(value: Any) -> None:
     octets = encode_value(value)
     assert read_value(octets, 0, 64) == (value, len(octets))
+
+
+own_tables = st.dictionaries(short_texts.filter(lambda name: name[:1] != "@"), values, max_size=5)
+at_tables = st.dictionaries(short_texts.map(lambda name: f"@{name}"[:80]), values, max_size=5)
+
+
+@given(own_tables, at_tables, st.randoms())
+def test_a_table_is_split_by_names_and_the_other_fields_keep_their_bytes(
+    own: dict[str, Any], with_at: dict[str, Any], chance: Any
+) -> None:
+    fields = [(name, wire.encode_fields({name: value})) for name, value in (own | with_at).items()]
+    chance.shuffle(fields)
+    table = wire.long_string(b"".join(octets for _, octets in fields))
+    decoded, others = wire.split_table(table)
+    assert decoded == decode_table(wire.long_string(wire.encode_fields(with_at)))[0]
+    assert others == b"".join(octets for name, octets in fields if name in own)
+    assert wire.decode_fields(others) == decode_table(wire.long_string(others))[0]
+    wanted = list(own)[:2]
+    found = wire.find_fields(others, wanted)
+    assert {name: read_value(octets, 0, 64)[0] for name, octets in found.items()} == {
+        name: wire.decode_fields(others)[name] for name in wanted
+    }
+    wire.check_fields(others, 64)
+
+
+@given(tables, st.data())
+def test_a_table_cut_off_anywhere_is_not_split(table: dict[str, Any], data: st.DataObject) -> None:
+    octets = encode_table(table)
+    with pytest.raises((FrameError, SyntaxFault)):
+        wire.split_table(octets[: data.draw(st.integers(0, len(octets) - 1))])
+
+
+@pytest.mark.parametrize(
+    ("octets", "error"),
+    [
+        (table_of(b"\x01at\x01", b"\x01at\x00"), SyntaxFault),
+        (table_of(b"\x01aI\x00"), FrameError),
+        (table_of(b"\x01aS\x00\x00\x00\x09x"), FrameError),
+        (table_of(b"\x02@aS\x00\x00\x00\x09x"), FrameError),
+        (table_of(b"\x01a?"), SyntaxFault),
+    ],
+)
+def test_malformed_tables_are_not_split(octets: bytes, error: type[AmqpError]) -> None:
+    with pytest.raises(error):
+        wire.split_table(octets)
+
+
+def test_a_table_without_a_level_left_is_not_split() -> None:
+    with pytest.raises(SyntaxFault, match="deep"):
+        wire.split_table(table_of(), 0)
+
+
+def test_fields_nested_too_deeply_are_refused() -> None:
+    fields = wire.encode_fields({"n": [[[1]]]})
+    wire.check_fields(fields, 4)
+    with pytest.raises(SyntaxFault, match="deep"):
+        wire.check_fields(fields, 3)

@@ -296,3 +296,21 @@ def test_a_channel_number_is_free_again() -> None:
         assert pair.client.open_channel() == 1
         pair.flow()
     assert open_channels(pair.server) == [1]
+
+
+def test_an_end_that_the_owner_has_not_answered_stays_the_reason() -> None:
+    for is_requested in (True, False):
+        pair = WirePair(server=ServerConnection()).negotiate()
+        if is_requested:
+            pair.client.close()
+        else:
+            pair.server.fail(FrameError("wrong"))
+        pair.feed(pair.server, output(pair.client))
+        pair.server.accept_channel_close(7)  # of a channel that is not open
+        pair.server.fail(FrameError("another"))
+        if not is_requested:
+            pair.server.accept_close()  # nothing was requested
+        oversized = b"\x01\x00\x00" + (1 << 30).to_bytes(4, "big")
+        assert pair.server.receive(oversized, 0.0) == []
+        ended = closed(pair.server.receive_eof(0.0))
+        assert ended.by_peer is is_requested

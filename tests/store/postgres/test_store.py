@@ -100,7 +100,7 @@ async def compare_both_stores(postgres: PostgresStore, units: list[list[Action]]
 
 
 def _without_streams(r: Recovered) -> tuple[Any, ...]:
-    unfinished = r.backlog, r.tracks, r.unsettled, r.settled, r.finished, r.pending, r.stopped_orders
+    unfinished = r.backlog, r.tracks, r.refused, r.unsettled, r.settled, r.finished, r.pending, r.stopped_orders
     return *unfinished, r.retired, r.custody, r.pieces
 
 
