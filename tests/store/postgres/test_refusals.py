@@ -297,7 +297,7 @@ async def test_a_definition_of_an_own_queue_that_is_refused_is_said_to_its_clien
     assert "refuse()" in await refusals_in_health(nodes.a)
 
 
-async def test_a_position_that_cannot_be_recorded_keeps_no_other_document_and_arrives_once_it_can(
+async def test_a_position_that_cannot_be_recorded_keeps_no_other_document_and_is_answered_once_it_can(
     nodes: PairOfNodes,
 ) -> None:
     """The receiver cannot record a rejection at this position either, so its sender asks and sends it again."""
@@ -312,7 +312,10 @@ async def test_a_position_that_cannot_be_recorded_keeps_no_other_document_and_ar
         assert key_of(name, BAD) not in outcomes(nodes.a, name)
         assert "refuse()" in await refusals_in_health(nodes.b)
     await until(lambda: len(outcomes(nodes.a, name)) == DOCUMENTS)
-    assert {outcome for outcome, _ in outcomes(nodes.a, name).values()} == {Outcome.DELIVERED}
+    ended = {key: outcome for key, (outcome, _) in outcomes(nodes.a, name).items()}
+    # The rejection of an attempt that was refused may be the first that can be recorded.
+    assert ended.pop(key_of(name, BAD)) in {Outcome.DELIVERED, Outcome.REJECTED}
+    assert set(ended.values()) == {Outcome.DELIVERED}
 
 
 async def test_a_message_of_class_2_that_cannot_be_noted_keeps_no_other_from_its_application(
