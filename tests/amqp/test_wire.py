@@ -367,3 +367,5 @@ def test_fields_nested_too_deeply_are_refused() -> None:
     wire.check_fields(fields, 4)
     with pytest.raises(SyntaxFault, match="deep"):
         wire.check_fields(fields, 3)
+    with pytest.raises(FrameError):
+        wire.check_fields(b"fields", 4)

@@ -7,6 +7,7 @@ import pytest
 
 from local_node.doors.schedule import POLL_S, ScheduledDocuments
 from local_node.doors.sql_submissions import SqlSubmissions
+from semq.amqp.wire import encode_fields
 from semq.engine.ports import Accepted, Submission
 from semq.engine.sender.scheduling import DUE_MAX
 from semq.errors import SemqError
@@ -18,6 +19,8 @@ from semq.umx_t.locator import Pos
 from semq.umx_t.pieces import AFTER_PIECES_MS
 from semq.umx_t.status import SaveFwd
 from tests.flows.trio import Trio
+
+FIELDS = encode_fields({"ref": "A1"})
 
 
 class ScheduledTrio(Trio):
@@ -66,7 +69,7 @@ def accepted(trio: ScheduledTrio) -> list[Accepted]:
 def test_a_document_is_sent_at_its_time_and_its_first_name_leads_to_it() -> None:
     trio = ScheduledTrio()
     at = trio.at(5)
-    trio.send(b"later", at, content_type="text/plain", user_headers=b"fields")
+    trio.send(b"later", at, content_type="text/plain", user_headers=FIELDS)
     (first,) = accepted(trio)
     assert first.not_before == at
     assert not trio.a.store.tables.outbound
@@ -76,7 +79,7 @@ def test_a_document_is_sent_at_its_time_and_its_first_name_leads_to_it() -> None
     trio.wait(3)
     (delivery,) = trio.b.app.deliveries
     assert delivery.payload == b"later"
-    assert delivery.envelope.attributes == Attributes(content_type="text/plain", user_headers=b"fields")
+    assert delivery.envelope.attributes == Attributes(content_type="text/plain", user_headers=FIELDS)
     tables = trio.a.store.tables
     assert tables.renamed == {str(first.lk0): first.lk0.object_id}
     assert tables.taken == {first.lk0.object_id: delivery.envelope.lk0}
