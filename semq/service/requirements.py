@@ -1,4 +1,4 @@
-"""What the database of a running node lacks, and who hinders the node there, for health and status.
+"""Unmet requirements of a running node in its database, and sessions that hinder it, for health and status.
 
 The list is ``semq.store.postgres.conditions.requirements``, which the start of a node and ``semq doctor`` check, too.
 """

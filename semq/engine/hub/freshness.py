@@ -15,7 +15,7 @@ ASK_S = 1.0  # least time between two questions to an unproved incarnation
 
 
 class Novelty(Enum):
-    """What a batch is."""
+    """Judgement of a received batch: to process, already processed, or of an unknown sender."""
 
     NEW = auto()
     REPEATED = auto()

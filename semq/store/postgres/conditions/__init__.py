@@ -1,4 +1,4 @@
-"""What a node requires of its database.
+"""Requirements of a node in its database.
 
 | module       | subject                                                                        |
 |--------------|--------------------------------------------------------------------------------|

@@ -1,4 +1,4 @@
-"""What a database has before a store is opened there, and what it lacks afterwards (``requirements``)."""
+"""State of a database before a store is opened there, and its unmet requirements afterwards (``requirements``)."""
 
 from datetime import date
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from semq.store.postgres.schema_version import head, revision_of
 
 
 class Found(NamedTuple):
-    """What a database has before the store is opened."""
+    """State of a database before the store is opened."""
 
     revision: str | None  #: of the tables; None: there are none
     is_pooled: bool

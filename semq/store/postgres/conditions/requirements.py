@@ -1,4 +1,4 @@
-"""What a node requires of its database: one list for the start, ``semq doctor`` and health.
+"""Requirements of a node in its database: one list for the start, ``semq doctor`` and health.
 
 ``durability`` has the settings without which a COMMIT may be lost; formats and limits of a session are set by
 ``semq.store.reader`` for each connection, whatever the role or the database prescribe. The rest is here.

@@ -1,4 +1,4 @@
-"""What a node requires of its database: each wrong state, on a real server, at the start, in doctor and in health."""
+"""Requirements of a node in its database: each wrong state, on a real server, at the start, in doctor and in health."""
 
 import asyncio
 import os
