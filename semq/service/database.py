@@ -60,7 +60,7 @@ class NodeDatabase:
     async def update(self, url: str, revision: str | None) -> None:
         """Upgrade the schema from ``revision`` if ``database.migrate`` is true.
 
-        Raises SchemaTooOld without ``database.migrate``, SchemaTooNew, and the errors of
+        Raises SchemaTooOld without ``database.migrate``, SchemaTooNew, SchemaBeforeRelease, and the errors of
         ``semq.store.postgres.migration``.
         """
         if self._settings.database.migrate and revision != schema_version.head():

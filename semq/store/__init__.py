@@ -6,6 +6,7 @@
 | spans                                 | ranges of record ids whose messages the hub has in custody      |
 | tables, proof_tables, submission_tables, web_tables | the schema                                        |
 | postgres                              | the interface on Postgres, with group commit                    |
+| sql                                   | functions, views and triggers in the database                   |
 | bodies_ahead                          | large bodies that are stored before the work with their rows    |
 | embedded                              | a Postgres server that the node runs itself                     |
 | broker                                | the durable part of the broker                                  |

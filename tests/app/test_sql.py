@@ -213,7 +213,7 @@ def test_attributes_that_make_no_sense_are_refused_at_once(engine: Engine, attri
 
 @pytest.mark.parametrize("row", ARGUMENTS.values(), ids=lambda row: row.name)
 def test_semq_send_takes_each_attribute_as_a_parameter_or_in_its_headers(engine: Engine, row: Attribute) -> None:
-    """The names that ``semq_send`` permits are in the newest migration that defines this function."""
+    """The names that ``semq_send`` permits are in semq/store/sql/submission.sql."""
     with engine.connect() as connection:  # the submission is not committed
         if row.sql:
             with pytest.raises(RefusedByNode, match=f"{row.name} is a parameter"):

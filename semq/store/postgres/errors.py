@@ -81,6 +81,16 @@ class SchemaTooNew(Misconfigured):
     remedy = "Install that version of SEMQ; tables cannot be downgraded."
 
 
+class SchemaBeforeRelease(Misconfigured):
+    """The tables in the database were made before version 1.0, which cannot upgrade them."""
+
+    code = "SEMQ-3014"
+    remedy = (
+        "Let the version that made these tables finish its documents (`semq node drain`). Then name an empty database, "
+        "or for an embedded one move the folder postgres out of the data directory."
+    )
+
+
 class SchemaBusy(Unavailable):
     """The tables are in use, so they cannot be upgraded now; completed steps are kept."""
 

@@ -1,4 +1,8 @@
-"""Upgrade of the tables of a database to this version of SEMQ, by the revisions in the package ``migrations``."""
+"""Upgrade of a database to this version of SEMQ.
+
+Tables are upgraded by the revisions in the package ``migrations``, functions and views by their present texts in
+``semq.store.sql``.
+"""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -6,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from alembic import command
+from alembic import command, op
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
@@ -16,15 +20,21 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
 import migrations
+import semq.store.sql
 from semq.store.postgres.conditions.durability import refuse_old_server
 from semq.store.postgres.errors import SchemaBusy
-from semq.store.postgres.schema_version import VERSION_TABLE, head, refuse_newer
+from semq.store.postgres.schema_version import VERSION_TABLE, head, refuse_unknown
 from semq.store.reader import connection_parameters, is_unavailable, unavailable
 
 LOCK = 0x53454D51  # "SEMQ": one upgrade at a time, in all processes
 # LOCK_MS is below the deadlock_timeout of Postgres (1 s), so that the upgrade gives way, and not the node.
 LOCK_MS, PAUSE_S, TRIES = 500, 0.25, 20
 IDLE_S_MAX = 60  # the server ends the session of an upgrading process that is suspended for so long
+# In the order in which they use others.
+FUNCTIONS = ("guards.sql", "rights.sql", "headers.sql", "submission.sql", "inbox.sql")
+# Functions of applications run with the rights of the owner of the tables, so a caller's temporary table (searched
+# last) must not replace a table of the node: they get this search path.
+SEARCH_PATH = "SELECT set_config('search_path', format('%I, pg_temp', current_schema()), true);\n"
 LOCK_HOLDERS = """
     SELECT DISTINCT format('%s (process %s of the server)', coalesce(nullif(a.application_name, ''), a.usename), a.pid)
     FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid JOIN pg_class c ON c.oid = l.relation
@@ -47,18 +57,16 @@ def upgrade(url: str) -> str:
 
     Only one process upgrades at a time. Revisions that were applied before an error stay.
 
-    Raises ServerTooOld, SchemaTooNew, SchemaBusy if the tables are in use, and StoreUnavailable.
+    Raises ServerTooOld, SchemaTooNew, SchemaBeforeRelease, SchemaBusy if the tables are in use, and StoreUnavailable.
     """
     with _connected(url) as connection:
-        driver = connection.connection.driver_connection
-        assert driver is not None
-        refuse_old_server(driver.info.server_version)
+        refuse_old_server(_driver(connection).info.server_version)
         with connection.begin():
             for limit in ("idle_session_timeout", "idle_in_transaction_session_timeout"):
                 connection.execute(text(f"SET {limit} = '{IDLE_S_MAX}s'"))
             connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": LOCK})  # until the connection ends
             current = _revision(connection)
-        refuse_newer(current)
+        refuse_unknown(current)
         if current == head():
             return current
         for script in reversed(list(_scripts().iterate_revisions("head", current or "base"))):
@@ -67,13 +75,15 @@ def upgrade(url: str) -> str:
 
 
 def _apply(connection: Connection, revision: str) -> None:
-    """Apply one revision as soon as its locks are free. Raises SchemaBusy."""
+    """Apply one revision as soon as its locks are free, and the functions with the newest one. Raises SchemaBusy."""
     used_by = ""
     for _ in range(TRIES):
         try:
             with connection.begin():
                 connection.execute(text(f"SET LOCAL lock_timeout = {LOCK_MS}"))
                 command.upgrade(_config(connection), revision)
+                if revision == head():
+                    _driver(connection).execute((SEARCH_PATH + functions_text()).encode())
         except (psycopg.OperationalError, OperationalError) as error:
             if not isinstance(getattr(error, "orig", error), LockNotAvailable | DeadlockDetected):
                 raise
@@ -83,6 +93,23 @@ def _apply(connection: Connection, revision: str) -> None:
             used_by = ", ".join(connection.execute(text(LOCK_HOLDERS)).scalars())
             connection.execute(text("SELECT pg_sleep(:pause)"), {"pause": PAUSE_S})
     raise SchemaBusy(revision=revision, used_by=used_by or "unknown")
+
+
+def functions_text() -> str:
+    """Return the statements that create or replace all functions, views and triggers."""
+    folder = Path(semq.store.sql.__file__).parent
+    return "\n".join((folder / name).read_text("utf-8") for name in FUNCTIONS)
+
+
+def run(statements: str) -> None:
+    """Execute statements, separated by semicolons. For revisions: in their transaction."""
+    _driver(op.get_bind()).execute(statements.encode())
+
+
+def _driver(connection: Connection) -> psycopg.Connection[Any]:
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)
+    return driver
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 
 import migrations
-from semq.store.postgres.errors import SchemaTooNew, SchemaTooOld, StoreUnavailable
+from semq.store.postgres.errors import SchemaBeforeRelease, SchemaTooNew, SchemaTooOld, StoreUnavailable
 
 VERSION_TABLE = "semq_version"  # not Alembic's default: an application with Alembic may use the same database
 IS_THERE = f"SELECT to_regclass('{VERSION_TABLE}') IS NOT NULL".encode()
@@ -56,18 +56,19 @@ async def check_on(connection: psycopg.AsyncConnection[Any]) -> None:
 
 
 def check(url: str) -> None:
-    """Check that the tables are those of this version. Raises SchemaTooOld, SchemaTooNew, StoreUnavailable."""
+    """Check that the tables are those of this version. Raises as ``refuse_other``, and StoreUnavailable."""
     refuse_other(current(url))
 
 
 def refuse_other(revision: str | None) -> None:
-    """Raise SchemaTooNew or SchemaTooOld for a revision other than ``head``."""
-    refuse_newer(revision)
+    """Raise SchemaTooNew, SchemaTooOld or SchemaBeforeRelease for a revision other than ``head``."""
+    refuse_unknown(revision)
     if revision != head():
         raise SchemaTooOld(found=revision or "none", needed=head())
 
 
-def refuse_newer(revision: str | None) -> None:
-    """Raise SchemaTooNew for a revision that this version does not have."""
+def refuse_unknown(revision: str | None) -> None:
+    """Raise SchemaTooNew or SchemaBeforeRelease for a revision that this version does not have."""
     if revision is not None and revision not in known():
-        raise SchemaTooNew(found=revision, needed=head())
+        refusal = SchemaBeforeRelease if revision < known()[0] else SchemaTooNew
+        raise refusal(found=revision, needed=head())

@@ -1,7 +1,11 @@
 """Migrations: the tables that they create, and upgrades beside working nodes; names and plans of the statements."""
 
+import re
+import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
 from threading import Event
 from time import monotonic
 from typing import Any
@@ -9,26 +13,27 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from psycopg import conninfo
 from sqlalchemy import Connection, text
 
+import migrations
+import semq.store.sql
 from semq.store.broker.statements import BROKER
 from semq.store.embedded.cluster import DATABASE
 from semq.store.embedded.errors import ServerTooOld
 from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.postgres import migration, schema_version
 from semq.store.postgres.conditions import durability
-from semq.store.postgres.errors import SchemaBusy, SchemaTooNew, StoreUnavailable
+from semq.store.postgres.errors import SchemaBeforeRelease, SchemaBusy, SchemaTooNew, StoreUnavailable
 from semq.store.postgres.pipeline import OPTIONS
 from semq.store.postgres.schema_version import VERSION_TABLE, head
 from semq.store.postgres.statements import LOAD, QUERY, STATEMENTS, WRITE
 from semq.store.reader import KEEPALIVE
 from semq.store.tables import EXTERNAL, STORAGE, metadata
 from tests.conftest import new_database_of
-from tests.store.postgres.test_statements import insert_waiting, set_attributes
+from tests.store.postgres.test_statements import insert_waiting
 
 
 def test_an_empty_database_is_upgraded_and_a_repetition_changes_nothing(empty_database: str) -> None:
@@ -37,11 +42,15 @@ def test_an_empty_database_is_upgraded_and_a_repetition_changes_nothing(empty_da
     assert migration.upgrade(empty_database) == head()
 
 
-def test_a_newer_schema_is_refused(database: str) -> None:
+@pytest.mark.parametrize(("version", "refusal"), [("9999", SchemaTooNew), ("0030", SchemaBeforeRelease)])
+def test_a_schema_that_this_version_does_not_know_is_refused(
+    database: str, version: str, refusal: type[Exception]
+) -> None:
     with psycopg.connect(database) as connection:
-        connection.execute(f"UPDATE {VERSION_TABLE} SET version_num = '9999'".encode())
-    with pytest.raises(SchemaTooNew):
+        connection.execute(f"UPDATE {VERSION_TABLE} SET version_num = '{version}'".encode())
+    with pytest.raises(refusal):
         migration.upgrade(database)
+    assert schema_version.current(database) == version
 
 
 def test_an_old_server_is_refused_before_an_upgrade(empty_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,44 +105,166 @@ def test_a_database_that_cannot_be_upgraded_is_reported_in_the_words_of_the_driv
     assert str(caught.value.facts["fault"]).endswith('database "no_such_database" does not exist')
 
 
+class Release:
+    """A later release, whose revisions this test adds to a copy of the package ``migrations``."""
+
+    def __init__(self, folder: Path, texts: Path) -> None:
+        self._versions, self._texts = folder / "versions", texts
+
+    def add(self, *statements: str) -> str:
+        """Add a revision; return its number."""
+        before = schema_version.head()
+        number = f"{int(before) + 1:04}"
+        lines = (
+            f"revision, down_revision = {number!r}, {before!r}",
+            "def upgrade():",
+            f"    run({'; '.join(statements)!r})",
+        )
+        text = "\n".join(("from semq.store.postgres.migration import run", *lines))
+        (self._versions / f"v{number}_test.py").write_text(text)
+        schema_version.known.cache_clear()
+        return number
+
+    def change(self, file: str, old: str, new: str) -> None:
+        """Change a text of functions."""
+        text = (self._texts / file).read_text("utf-8")
+        assert old in text
+        (self._texts / file).write_text(text.replace(old, new), "utf-8")
+
+
 @pytest.fixture
-def older_database(empty_database: str) -> str:
-    with migration.engine_of(empty_database).begin() as old:
-        command.upgrade(migration._config(old), "0005")
-    return empty_database
+def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Release]:
+    for package in (migrations, semq.store.sql):
+        folder = Path(package.__file__ or "").parent
+        shutil.copytree(folder, tmp_path / package.__name__, ignore=shutil.ignore_patterns("__pycache__"))
+        monkeypatch.setattr(package, "__file__", str(tmp_path / package.__name__ / "__init__.py"))
+    yield Release(tmp_path / "migrations", tmp_path / "semq.store.sql")
+    monkeypatch.undo()
+    schema_version.known.cache_clear()
 
 
 def test_an_upgrade_names_a_session_that_locks_a_table_and_continues_later(
-    older_database: str, monkeypatch: pytest.MonkeyPatch
+    database: str, later: Release, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    done = later.add("ALTER TABLE tb_0030_done ADD COLUMN later int")
+    waiting = later.add("ALTER TABLE tb_0031_submit ADD COLUMN later int")
     monkeypatch.setattr(migration, "TRIES", 2)
-    node_url = conninfo.make_conninfo(older_database, application_name="semq 1.10008")
-    with psycopg.connect(node_url) as node, psycopg.connect(older_database, autocommit=True) as other:
+    node_url = conninfo.make_conninfo(database, application_name="semq 1.10008")
+    with psycopg.connect(node_url) as node, psycopg.connect(database, autocommit=True) as other:
         node.execute("UPDATE tb_0031_submit SET token = token WHERE false")  # its lock stays until the transaction ends
         with pytest.raises(SchemaBusy) as refused:
-            migration.upgrade(older_database)
-        assert refused.value.facts["revision"] == "0007"
+            migration.upgrade(database)
+        assert refused.value.facts["revision"] == waiting
         assert "semq 1.10008" in refused.value.facts["used_by"]
-        assert schema_version.current(older_database) == "0006"
+        assert schema_version.current(database) == done
         node.execute("UPDATE tb_0031_submit SET token = token WHERE false")  # the node continues to work
         other.execute("SELECT count(*) FROM tb_0031_submit")  # no session waits for the upgrade
-    assert migration.upgrade(older_database) == head()
-    schema_version.check(older_database)
+    assert migration.upgrade(database) == waiting
+    schema_version.check(database)
 
 
-def test_an_upgrade_gives_way_in_a_deadlock_with_a_node(older_database: str) -> None:
-    """Revision 0011 locks tb_0031, then tb_0030."""
-    with psycopg.connect(older_database) as node, ThreadPoolExecutor() as pool:
-        with migration.engine_of(older_database).connect() as upgrading:
-            for script in ("0006", "0007", "0008", "0009", "0010"):
-                migration._apply(upgrading, script)
+def test_an_upgrade_gives_way_in_a_deadlock_with_a_node(database: str, later: Release) -> None:
+    later.add("ALTER TABLE tb_0031 ADD COLUMN later int", "ALTER TABLE tb_0030 ADD COLUMN later int")
+    before = schema_version.current(database)
+    with psycopg.connect(database) as node, ThreadPoolExecutor() as pool:
         node.execute("LOCK TABLE tb_0030 IN ROW EXCLUSIVE MODE")
-        running = pool.submit(migration.upgrade, older_database)
-        wait_until(older_database, "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND NOT granted")
+        running = pool.submit(migration.upgrade, database)
+        wait_until(database, "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND NOT granted")
         node.execute("LOCK TABLE tb_0031 IN ROW EXCLUSIVE MODE")  # waits for the upgrade, which waits for tb_0030
-        assert schema_version.current(older_database) == "0010"
+        assert schema_version.current(database) == before
         node.commit()
         assert running.result(60) == head()
+
+
+def test_a_later_release_replaces_functions_and_views_in_the_transaction_of_its_last_revision(
+    database: str, later: Release
+) -> None:
+    """The rights of applications stay."""
+    role = f"receives_{uuid4().hex}"
+    with psycopg.connect(database, autocommit=True) as connection:
+        insert_waiting(connection, "1.77001", 1, 2)
+        functions = "semq_receive, semq_done, semq_park, semq_send"
+        connection.execute(f"CREATE ROLE {role}; GRANT EXECUTE ON FUNCTION {functions} TO {role}".encode())
+        connection.execute(f"SET ROLE {role}".encode())
+        try:
+            receive = "SELECT * FROM semq_receive(at_most => 9)"
+            before = connection.execute(receive)
+            columns = [column.name for column in before.description or ()]
+            later.add("ALTER TABLE tb_0030 ADD COLUMN colour text DEFAULT 'blue'")
+            later.add("ALTER TABLE tb_0030 RENAME colour TO hue")
+            later.change(
+                "inbox.sql", "AS submitted_at\nFROM semq_inbox_rows", "AS submitted_at, p.hue\nFROM semq_inbox_rows"
+            )
+            assert migration.upgrade(database) == head()
+            after = connection.execute(receive)
+            assert [column.name for column in after.description or ()] == [*columns, "hue"]
+            assert [(row[0], row[-1]) for row in after] == [(1, "blue"), (2, "blue")]
+            connection.execute("SELECT semq_done(1), semq_park(2), semq_send('56001', 'x')")
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute("SELECT * FROM semq_inbox_rows")
+        finally:
+            connection.execute(f"RESET ROLE; DROP OWNED BY {role}; DROP ROLE {role}".encode())
+
+
+def test_functions_that_cannot_be_replaced_leave_the_database_at_the_revision_before(
+    database: str, later: Release
+) -> None:
+    before = schema_version.current(database)
+    later.add("ALTER TABLE tb_0030 ADD COLUMN colour text")
+    later.change("inbox.sql", "SELECT p.bref FROM tb_0030 p", "SELECT p.no_such_column AS bref FROM tb_0030 p")
+    with pytest.raises(psycopg.errors.UndefinedColumn):
+        migration.upgrade(database)
+    assert schema_version.current(database) == before
+
+
+def test_an_upgrade_by_a_superuser_leaves_the_advisory_locks_to_the_owner_of_the_tables(empty_database: str) -> None:
+    role = f"owns_{uuid4().hex}"
+    with psycopg.connect(empty_database, autocommit=True) as connection:
+        try:
+            connection.execute(
+                f"CREATE ROLE {role} LOGIN PASSWORD 'secret'; GRANT ALL ON SCHEMA public TO {role}".encode()
+            )
+            migration.upgrade(empty_database)
+            connection.execute(f"ALTER TABLE semq_meta OWNER TO {role}".encode())
+            connection.execute((migration.SEARCH_PATH + migration.functions_text()).encode())
+            may = "SELECT has_function_privilege(%s, 'pg_try_advisory_xact_lock(bigint)', 'EXECUTE')"
+            assert connection.execute(may, (role,)).fetchone() == (True,)
+            assert connection.execute(may, ("pg_monitor",)).fetchone() == (False,)
+        finally:
+            connection.execute(f"DROP OWNED BY {role} CASCADE; DROP ROLE {role}".encode())
+
+
+def functions_in(connection: psycopg.Connection[Any]) -> dict[str, str]:
+    """Return the definitions of all functions, views and triggers, with the rights on them."""
+    found = connection.execute("""
+        SELECT p.oid::regprocedure::text, pg_get_functiondef(p.oid) || coalesce(p.proacl::text, '') FROM pg_proc p
+        WHERE p.pronamespace = current_schema()::regnamespace
+        UNION ALL
+        SELECT c.relname, pg_get_viewdef(c.oid) || coalesce(c.relacl::text, '') FROM pg_class c
+        WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'v'
+        UNION ALL
+        SELECT t.tgname, pg_get_triggerdef(t.oid) FROM pg_trigger t WHERE NOT t.tgisinternal""")
+    return dict(found.fetchall())
+
+
+def test_the_database_has_the_functions_views_and_triggers_of_the_texts_and_no_others(database: str) -> None:
+    texts = migration.functions_text()
+    created = re.findall(r"^CREATE OR REPLACE (?:FUNCTION|VIEW|TRIGGER) (\w+)", texts, re.MULTILINE)
+    assert sorted(created) == sorted(re.findall(r"^CREATE (?:OR REPLACE )?\w+ (\w+)", texts, re.MULTILINE))
+    with psycopg.connect(database) as connection:
+        before = functions_in(connection)
+        assert sorted(name.partition("(")[0] for name in before) == sorted(created)
+        connection.execute((migration.SEARCH_PATH + texts).encode())
+        assert functions_in(connection) == before
+
+
+def test_functions_change_only_with_a_new_revision() -> None:
+    """Databases at the newest revision keep the functions that they have.
+
+    Before a release its revision is corrected here; after it, another revision is added (CONTRIBUTING.md).
+    """
+    newest = migration._scripts().get_revision("head").module
+    assert newest.functions == sha256(migration.functions_text().encode()).hexdigest()
 
 
 def wait_until(url: str, question: str) -> None:
@@ -142,63 +273,6 @@ def wait_until(url: str, question: str) -> None:
         deadline = monotonic() + 60
         while connection.execute(question.encode()).fetchone() == (0,):
             assert monotonic() < deadline
-
-
-def test_documents_recorded_before_proofs_were_stored_count_as_proved(empty_database: str) -> None:
-    insert = b"INSERT INTO tb_0030_ledger (stream, sid, status) VALUES (1, %d, 410)"
-    with migration.engine_of(empty_database).begin() as old:
-        command.upgrade(migration._config(old), "0008")
-    with psycopg.connect(empty_database) as connection:
-        connection.execute(insert % 1)
-    migration.upgrade(empty_database)
-    with psycopg.connect(empty_database) as connection:
-        connection.execute(insert % 2)
-        found = connection.execute("SELECT sid, proved FROM tb_0030_ledger ORDER BY sid").fetchall()
-    assert found == [(1, True), (2, False)]
-
-
-def test_only_roles_that_received_before_may_read_pieces(empty_database: str) -> None:
-    receives, sends = (f"{name}_{uuid4().hex}" for name in ("receives", "sends"))
-    with migration.engine_of(empty_database).begin() as old:
-        command.upgrade(migration._config(old), "0018")
-    with psycopg.connect(empty_database, autocommit=True) as connection:
-        try:
-            for role, function in ((receives, "semq_receive"), (sends, "semq_send")):
-                connection.execute(f"CREATE ROLE {role}; GRANT EXECUTE ON FUNCTION {function} TO {role}".encode())
-            migration.upgrade(empty_database)
-            may = "SELECT has_function_privilege(%s, 'semq_piece(bigint)', 'EXECUTE')"
-            assert [connection.execute(may, (role,)).fetchone() for role in (receives, sends)] == [(True,), (False,)]
-        finally:
-            for role in (receives, sends):
-                connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
-
-
-def test_a_receiver_continues_over_the_upgrade_that_replaces_its_inbox(empty_database: str) -> None:
-    """Revision 0028 replaces the functions of applications and the view that they return."""
-    role = f"receives_{uuid4().hex}"
-    with migration.engine_of(empty_database).begin() as old:
-        command.upgrade(migration._config(old), "0027")
-    with psycopg.connect(empty_database, autocommit=True) as connection:
-        insert_waiting(connection, "1.77001", 1, 2)
-        set_attributes(connection, 1, {"user_headers": {"note": "x\0y"}})
-        functions = "semq_receive, semq_done, semq_park, semq_send"
-        connection.execute(f"CREATE ROLE {role}; GRANT EXECUTE ON FUNCTION {functions} TO {role}".encode())
-        connection.execute(f"SET ROLE {role}".encode())
-        columns = [
-            column.name for column in connection.execute("SELECT * FROM semq_receive(at_most => 0)").description or ()
-        ]
-        with pytest.raises(psycopg.DataError):
-            connection.execute("SELECT * FROM semq_receive()")
-        migration.upgrade(empty_database)
-        try:
-            cursor = connection.execute("SELECT * FROM semq_receive(at_most => 9)")
-            assert [column.name for column in cursor.description or ()] == columns
-            assert [(row[0], row[columns.index("headers")]) for row in cursor] == [(1, {"note": "x\ufffdy"}), (2, None)]
-            connection.execute("SELECT semq_done(1), semq_park(2), semq_send('56001', 'x')")
-            with pytest.raises(psycopg.errors.InsufficientPrivilege):
-                connection.execute("SELECT * FROM semq_inbox_rows")
-        finally:
-            connection.execute(f"RESET ROLE; DROP OWNED BY {role}; DROP ROLE {role}".encode())
 
 
 # ------------------------------------------------------------------------------------ models and migrations agree

@@ -154,22 +154,6 @@ def test_a_suspended_grant_keeps_no_locks(database: str, role: str, monkeypatch:
     assert roles.grant(database, role, ["send"], "secret")
 
 
-def test_rights_granted_before_a_function_changed_are_kept(empty_database: str, role: str) -> None:
-    from alembic import command
-
-    from semq.store.postgres import migration
-
-    with migration.engine_of(empty_database).connect() as connection, connection.begin():
-        command.upgrade(migration._config(connection), "0006")
-        connection.exec_driver_sql(f"CREATE ROLE {role} LOGIN PASSWORD 'secret'")
-        connection.exec_driver_sql(f"GRANT EXECUTE ON FUNCTION semq_send TO {role}")
-    migration.upgrade(empty_database)
-    with as_role(empty_database) as application:
-        application.execute(SEND)
-    with psycopg.connect(empty_database) as owner:
-        owner.execute(sql.SQL("DROP OWNED BY {}").format(sql.Identifier(role)))
-
-
 def test_the_url_of_a_role_has_its_password_if_known_and_the_address_of_the_database(tmp_path: Path) -> None:
     roles.keep_password(tmp_path, "erp", "s/e@c")
     assert (tmp_path / "roles" / "erp").stat().st_mode & 0o777 == 0o600

@@ -9,7 +9,7 @@ import pytest
 from alembic.script import ScriptDirectory
 
 from semq.store.postgres import migration, schema_version
-from semq.store.postgres.errors import SchemaTooNew, SchemaTooOld, StoreUnavailable
+from semq.store.postgres.errors import SchemaBeforeRelease, SchemaTooNew, SchemaTooOld, StoreUnavailable
 from semq.store.postgres.schema_version import VERSION_TABLE, head
 
 
@@ -30,7 +30,7 @@ def test_a_database_without_tables_is_refused(empty_database: str) -> None:
     assert caught.value.facts == {"found": "none", "needed": head()}
 
 
-@pytest.mark.parametrize(("version", "refusal"), [("9999", SchemaTooNew), ("0001", SchemaTooOld)])
+@pytest.mark.parametrize(("version", "refusal"), [("9999", SchemaTooNew), ("0030", SchemaBeforeRelease)])
 def test_another_version_is_refused(database: str, version: str, refusal: type[Exception]) -> None:
     with psycopg.connect(database) as connection:
         connection.execute(f"UPDATE {VERSION_TABLE} SET version_num = '{version}'".encode())

@@ -203,7 +203,7 @@ async def test_views_of_the_server_that_the_role_may_not_read_stop_no_start(plac
 
 async def test_a_node_that_does_not_migrate_needs_no_rights_to_do_so(place: RoleDatabase) -> None:
     await start_and_stop(place.settings())
-    place.run("ALTER SCHEMA public OWNER TO CURRENT_USER", "UPDATE semq_version SET version_num = '0001'")
+    place.run("ALTER SCHEMA public OWNER TO CURRENT_USER", "DELETE FROM semq_version")
     settings = place.settings()
     settings = settings.model_copy(update={"database": settings.database.model_copy(update={"migrate": False})})
     with pytest.raises(SchemaTooOld):

@@ -1,23 +1,10 @@
--- The search path of v0007: these functions run with the rights of the owner of the tables.
-SELECT set_config('semq.path_before', current_setting('search_path'), true),
-    set_config('search_path', format('%I, pg_temp', current_schema()), true);
+-- Receipt of documents by applications (SQL.md). Rights as in submission.sql.
 
--- The view of v0009, with two columns at its end: the document in pieces of a manifest, and the rows of its pieces, which
--- semq_receive fills in.
-CREATE OR REPLACE VIEW semq_inbox AS
-SELECT
-    p.bref, p.lk0, p.store AS source, p.target_user AS inbox_user, p.app_domain, p.app_type, p.app_subtype, p.app_key,
-    p.order_key, p.received_at, p.size, p.digest, b.payload, b.envelope,
-    e.attributes ->> 'content_type' AS content_type, e.attributes ->> 'content_encoding' AS content_encoding,
-    (e.attributes ->> 'priority')::int AS priority, e.attributes -> 'user_headers' AS headers, e.sender, p.deliveries,
-    p.proved,
-    nullif(e.attributes ->> 'pieces', '') AS document, NULL::bigint[] AS pieces
-FROM tb_0030 p
-JOIN tb_0030_body b ON b.bref = p.bref
-CROSS JOIN LATERAL (
-    SELECT u.value -> 'attributes' AS attributes, u.value ->> 'sender' AS sender FROM semq_unpack(b.envelope) u OFFSET 0
-) e
-WHERE p.app_status = 310 AND p.status = 410
+-- The documents that applications may receive, without their envelopes, so that finding them reads no body: in the order of
+-- their key, and after the document before them in the stream.
+CREATE OR REPLACE VIEW semq_inbox_rows AS
+SELECT p.bref FROM tb_0030 p
+WHERE p.app_status = 310 AND p.status = 410 AND p.target_user <> '_pieces'
     AND NOT EXISTS (SELECT FROM tb_0030_done d WHERE d.bref = p.bref)
     AND (p.prev_inc IS NULL OR EXISTS (
         SELECT FROM tb_0030_stream s
@@ -32,37 +19,75 @@ WHERE p.app_status = 310 AND p.status = 410
             AND e.app_status = 310 AND NOT EXISTS (SELECT FROM tb_0030_done d WHERE d.bref = e.bref)
     ));
 
--- The rows of all pieces of a document, with their numbers. `document` is the locator that names the document.
-CREATE FUNCTION semq_pieces_of(source text, document text) RETURNS TABLE (bref bigint, number int, size bigint, digest bytea)
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
+-- The documents that applications may receive. `submitted_at`, which other nodes state, is null after 9999-12-30: a time that
+-- Postgres, or a client in its own time zone, cannot represent would make every receive fail. Concatenation makes a copy of the
+-- envelope that is not compressed, so that not each access to a byte decompresses it.
+CREATE OR REPLACE VIEW semq_inbox AS
+SELECT
+    p.bref, p.lk0, p.store AS source, p.target_user AS inbox_user, p.app_domain, p.app_type, p.app_subtype, p.app_key,
+    p.order_key, p.received_at, p.size, decode(e.digest, 'hex') AS digest, b.payload, b.envelope,
+    e.attributes ->> 'content_type' AS content_type, e.attributes ->> 'content_encoding' AS content_encoding,
+    (e.attributes ->> 'priority')::int AS priority, semq_headers(e.attributes -> 'user_headers') AS headers, e.sender, p.deliveries,
+    p.proved,
+    nullif(e.attributes ->> 'pieces', '') AS document, NULL::bigint[] AS pieces,
+    CASE WHEN e.submitted_at BETWEEN 1 AND 253402214399999 THEN to_timestamp(e.submitted_at / 1000.0) END AS submitted_at
+FROM semq_inbox_rows r
+JOIN tb_0030 p ON p.bref = r.bref
+JOIN tb_0030_body b ON b.bref = r.bref
+CROSS JOIN LATERAL (
+    SELECT u.value -> 'attributes' AS attributes, u.value ->> 'sender' AS sender, u.value ->> 'digest' AS digest,
+        (u.value ->> 'submitted_at')::numeric AS submitted_at
+    FROM semq_unpack(b.envelope || ''::bytea) u OFFSET 0
+) e;
+
+-- The pieces of a document that are here. Unpacking thousands of envelopes would take seconds, so the digest is found by its
+-- bytes: the msgpack text `digest`, and 0xc4 0x20 before 32 bytes. A piece that has these bytes twice, as its sender may have
+-- put them into another field, has no digest here, so its document is parked.
+CREATE OR REPLACE FUNCTION semq_pieces_of(source text, document text) RETURNS TABLE (
+    bref bigint, number int, size bigint, digest bytea
+)
+LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     WITH found AS (
-        SELECT p.bref, p.size, p.digest, b.envelope, position(convert_to($2 || '/', 'UTF8') IN b.envelope) AS place
+        SELECT p.bref, p.size, b.envelope, position(convert_to($2 || '/', 'UTF8') IN b.envelope) AS place
         FROM tb_0030 p JOIN tb_0030_body b ON b.bref = p.bref
         WHERE p.target_user = '_pieces' AND p.source = $1 AND p.status = 410 AND p.app_status = 310
-    )
-    SELECT f.bref, n.number::int, f.size, f.digest
-    FROM found f
-    CROSS JOIN LATERAL (
-        SELECT substring(
+    ), named AS (
+        SELECT f.*, position('\xa6646967657374c420'::bytea IN f.envelope) AS mark, substring(
             encode(substring(f.envelope FROM f.place + octet_length($2) + 1 FOR 9), 'escape') FROM '^[0-9]{1,8}'
         ) AS number
-    ) n
-    WHERE f.place > 0 AND n.number IS NOT NULL
+        FROM found f
+        WHERE f.place > 0
+    )
+    SELECT n.bref, n.number::int, n.size, CASE
+        WHEN n.mark > 0 AND position('\xa6646967657374c420'::bytea IN substring(n.envelope FROM n.mark + 9)) = 0
+        THEN substring(n.envelope FROM n.mark + 9 FOR 32) ELSE ''
+    END
+    FROM named n
+    WHERE n.number IS NOT NULL
 $$;
 
--- A document in pieces instead of its manifest: without payload, with the rows of its pieces in order. If its pieces do not have
--- the digests that the manifest states, the document is parked, and `pieces` stays null.
-CREATE FUNCTION semq_joined(given semq_inbox) RETURNS semq_inbox
-LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+-- A document with the numbers of its pieces instead of a payload; it is parked, and returned unchanged, if they are not all
+-- here. The node ignores unknown fields of a manifest, so these may have values that jsonb cannot represent.
+CREATE OR REPLACE FUNCTION semq_joined(given semq_inbox) RETURNS semq_inbox
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
-    manifest jsonb := convert_from(given.payload, 'UTF8')::jsonb;
-    piece_bytes bigint := (manifest ->> 'piece_bytes')::bigint;
-    whole bigint := (manifest ->> 'size')::bigint;
-    expected bigint := (whole + piece_bytes - 1) / piece_bytes;
+    manifest jsonb;
+    piece_bytes bigint;
+    whole bigint;
+    expected bigint;
     node text := (SELECT p.source FROM tb_0030 p WHERE p.bref = given.bref);
     rows bigint[];
     digests bytea;
 BEGIN
+    BEGIN
+        manifest := convert_from(given.payload, 'UTF8')::jsonb;
+        piece_bytes := (manifest ->> 'piece_bytes')::bigint;
+        whole := (manifest ->> 'size')::bigint;
+        expected := (whole + piece_bytes - 1) / piece_bytes;
+    EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
+        PERFORM semq_park(given.bref, 'SEMQ-1116 The manifest of the document cannot be read: ' || left(sqlerrm, 200));
+        RETURN given;
+    END;
     SELECT array_agg(o.bref ORDER BY o.number), string_agg(o.digest, ''::bytea ORDER BY o.number) INTO rows, digests
     FROM (
         SELECT DISTINCT ON (f.number) f.number, f.bref, f.digest FROM semq_pieces_of(node, given.document) f
@@ -81,21 +106,9 @@ BEGIN
     RETURN given;
 END $$;
 
--- The bytes of one piece, by a number in the column `pieces` of semq_receive.
-CREATE FUNCTION semq_piece(piece bigint) RETURNS bytea
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
-DECLARE
-    content bytea;
-BEGIN
-    SELECT b.payload INTO content FROM tb_0030 p JOIN tb_0030_body b ON b.bref = p.bref
-    WHERE p.bref = piece AND p.target_user = '_pieces' AND p.status = 410;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'SEMQ-3021 no piece % is waiting', piece USING ERRCODE = 'no_data_found';
-    END IF;
-    RETURN content;
-END $$;
-
--- semq_receive of v0013: a document in pieces comes without payload, with the rows of its pieces; pieces are no documents.
+-- Lock documents of an inbox for the caller's transaction, and return them: sources take turns, higher priorities first. Rows
+-- that another transaction has locked are skipped. The locks are advisory: a lock of a row would block the node's writer
+-- behind a slow application.
 CREATE OR REPLACE FUNCTION semq_receive(inbox_user text DEFAULT '', at_most int DEFAULT 1) RETURNS SETOF semq_inbox
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
@@ -108,6 +121,7 @@ DECLARE
     may_give boolean;
     taken int := 0;
 BEGIN
+    PERFORM semq_refuse_open('semq_receive');
     inbox_user := coalesce(inbox_user, '');
     IF inbox_user = '_pieces' THEN
         RAISE EXCEPTION 'SEMQ-1101 inbox_user: pieces are read with their document: semq_piece'
@@ -154,7 +168,7 @@ BEGIN
         END IF;
         passed[place] := candidate;
         -- Only what can be given is locked: rows that wait behind others would fill the lock table of the server.
-        may_give := EXISTS (SELECT FROM semq_inbox i WHERE i.bref = candidate);
+        may_give := EXISTS (SELECT FROM semq_inbox_rows i WHERE i.bref = candidate);
         IF may_give THEN
             may_give := pg_try_advisory_xact_lock(hashtextextended('semq_inbox', candidate));
         END IF;
@@ -176,13 +190,30 @@ BEGIN
     END LOOP;
 END $$;
 
--- semq_done of v0007: the pieces of a document end with it.
+-- The bytes of one piece, by a number in the column `pieces` of semq_receive.
+CREATE OR REPLACE FUNCTION semq_piece(piece bigint) RETURNS bytea
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
+DECLARE
+    content bytea;
+BEGIN
+    PERFORM semq_refuse_open('semq_piece');
+    SELECT b.payload INTO content FROM tb_0030 p JOIN tb_0030_body b ON b.bref = p.bref
+    WHERE p.bref = piece AND p.target_user = '_pieces' AND p.status = 410;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'SEMQ-3021 no piece % is waiting', piece USING ERRCODE = 'no_data_found';
+    END IF;
+    RETURN content;
+END $$;
+
+-- Finish a document in the caller's transaction, so that its effects and this mark are committed together. A second
+-- transaction that finishes the same document fails (unique_violation, or no_data_found after the node has noted it).
 CREATE OR REPLACE FUNCTION semq_done(bref bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
     node text;
     document text;
 BEGIN
+    PERFORM semq_refuse_open('semq_done');
     INSERT INTO tb_0030_done (bref)
     SELECT p.bref FROM tb_0030 p WHERE p.bref = semq_done.bref AND p.app_status = 310 AND p.target_user <> '_pieces';
     IF NOT FOUND THEN
@@ -190,25 +221,27 @@ BEGIN
     END IF;
     -- A manifest is small, and the envelopes of most other documents need not be read.
     SELECT p.source, nullif(u.value -> 'attributes' ->> 'pieces', '') INTO node, document
-    FROM tb_0030 p JOIN tb_0030_body b ON b.bref = p.bref CROSS JOIN LATERAL semq_unpack(b.envelope) u
+    FROM tb_0030 p JOIN tb_0030_body b ON b.bref = p.bref CROSS JOIN LATERAL semq_unpack(b.envelope || ''::bytea) u
     WHERE p.bref = semq_done.bref AND p.size <= 4096 AND position('pieces'::bytea IN b.envelope) > 0;
     IF document IS NOT NULL THEN
         INSERT INTO tb_0030_done (bref) SELECT f.bref FROM semq_pieces_of(node, document) f ON CONFLICT DO NOTHING;
     END IF;
-    PERFORM pg_notify('semq_done', '');
+    PERFORM semq_wake('semq_done');
 END $$;
 
-REVOKE ALL ON FUNCTION semq_pieces_of, semq_joined, semq_piece FROM PUBLIC;
--- Roles that may receive may read pieces.
-DO $$
-DECLARE
-    one record;
+-- Set aside a document that the application cannot process: PARKED, for a person (`semq failed list`), so that it does not block
+-- later ones. `why` is written into the ledger. Otherwise like semq_done; a piece is no document.
+CREATE OR REPLACE FUNCTION semq_park(bref bigint, why text DEFAULT '') RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 BEGIN
-    FOR one IN
-        SELECT DISTINCT a.grantee::regrole AS role FROM pg_proc p, aclexplode(p.proacl) a
-        WHERE p.oid = 'semq_receive(text, int)'::regprocedure AND a.grantee <> 0 AND a.grantee <> p.proowner
-    LOOP
-        EXECUTE format('GRANT EXECUTE ON FUNCTION semq_piece TO %s', one.role);
-    END LOOP;
+    PERFORM semq_refuse_open('semq_park');
+    INSERT INTO tb_0030_done (bref, parked)
+    SELECT p.bref, left(coalesce(semq_park.why, ''), 8000) FROM tb_0030 p
+    WHERE p.bref = semq_park.bref AND p.app_status = 310 AND p.target_user <> '_pieces';
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'SEMQ-3021 no document % is waiting', semq_park.bref USING ERRCODE = 'no_data_found';
+    END IF;
+    PERFORM semq_wake('semq_done');
 END $$;
-SELECT set_config('search_path', current_setting('semq.path_before'), true);
+
+REVOKE ALL ON FUNCTION semq_pieces_of, semq_joined, semq_receive, semq_piece, semq_done, semq_park FROM PUBLIC;
