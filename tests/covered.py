@@ -57,6 +57,7 @@ semq.broker.channel.ports              broker/test_session.py
 semq.broker.channel.reply_targets      broker/channel/test_publication.py
 semq.broker.channel.settlements        broker/test_services.py
 semq.broker.environment                broker/test_server.py
+semq.broker.equivalence                broker/test_definitions.py
 semq.broker.memory_gauge               broker/queues/test_pages.py
 semq.broker.limits                     broker/test_server.py
 semq.broker.ports                      broker/test_login.py

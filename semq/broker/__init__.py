@@ -17,6 +17,7 @@ A server, made inside a running event loop::
 | session, login, allowance, ports      | one connection, and the protocols between it and the server |
 | channel                               | one channel: requests and replies of clients                |
 | vhost, definitions, routing           | exchanges, queues, bindings, and the routing of messages    |
+| equivalence                           | declarations of what exists                                 |
 | queues, arguments, timers             | one queue                                                   |
 | environment, memory_gauge, long_tasks | objects that all queues share                               |
 | generated_names, refusals             | names and error texts in RabbitMQ's forms                   |

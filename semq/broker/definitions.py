@@ -1,25 +1,26 @@
 """The exchanges, queues and bindings of a virtual host, and the operations on them.
 
-Pure state without users and permissions. The operations add durable changes to the journal, and raise the AmqpErrors of
-``refusals``.
+Pure state without users and permissions. The operations add durable changes to the journal, which takes them back here
+if the store refuses them, and raise the AmqpErrors of ``refusals``.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any, TypeAlias
 
-from semq.amqp.wire import encode_table
+from semq.amqp.wire import decode_table, encode_table
 from semq.broker import refusals
 from semq.broker.arguments import (
     QUEUE_ARGUMENTS,
     WITHOUT_EFFECT,
     BadArgumentError,
     QueueSettings,
-    first_difference,
     read_queue_arguments,
 )
 from semq.broker.environment import Environment
+from semq.broker.equivalence import check_exchange, check_flags, check_queue
 from semq.broker.queues.delay import DelayQueue
 from semq.broker.queues.queue import Queue
 from semq.broker.routing.exchanges import (
@@ -110,8 +111,8 @@ class VhostDefinitions:
         if existing is not None:
             if not (isinstance(existing, ServiceExchange) and kind == existing.service_type):
                 self._check_type(kind)
-            self._check_exchange(existing, kind, durable, auto_delete, internal, arguments)
-            return False
+            check_exchange(self.name, existing, kind, durable, auto_delete, internal, arguments)
+            return self.env.journal.repeat(self._declaration_of(existing))
         self._check_type(kind)
         if name.startswith("amq."):
             raise refusals.reserved("exchange", name)
@@ -136,12 +137,22 @@ class VhostDefinitions:
         )
         self.put_exchange(exchange)
         if durable:
-            self.env.journal.add(DeclareExchange(self.name, name, kind, auto_delete, internal, encoded))
+            self.env.journal.define(self._declaration_of(exchange), partial(self._remove_exchange, exchange))
         if isinstance(exchange, DelayedExchange):
-            held = self.put_delayed(exchange, self._new_queue_id())
-            if durable:
-                self.env.journal.add(DeclareQueue(held.queue_id, self.name, held.name, False, held.encoded_arguments))
+            self._make_delayed(exchange)
         return durable
+
+    def _declaration_of(self, exchange: Exchange) -> DeclareExchange:
+        flags = exchange.auto_delete, exchange.internal
+        return DeclareExchange(self.name, exchange.name, exchange.shown_type, *flags, exchange.encoded_arguments)
+
+    def _make_delayed(self, exchange: DelayedExchange) -> None:
+        held = self.put_delayed(exchange, self._new_queue_id())
+        if exchange.durable:
+            self.env.journal.define(self._declaration_of_queue(held), partial(self._remove_exchange, exchange))
+
+    def _declaration_of_queue(self, queue: Queue) -> DeclareQueue:
+        return DeclareQueue(queue.queue_id, self.name, queue.name, queue.auto_delete, queue.encoded_arguments)
 
     def _check_delayed_type(self, kind: object) -> None:
         if not isinstance(kind, str):
@@ -158,28 +169,6 @@ class VhostDefinitions:
     def _check_type(self, kind: str) -> None:
         if kind not in EXCHANGE_TYPES:
             raise refusals.unknown_exchange_type(kind)
-
-    def _check_exchange(
-        self,
-        existing: Exchange,
-        kind: str,
-        durable: bool,
-        auto_delete: bool,
-        internal: bool,
-        arguments: Mapping[str, Any],
-    ) -> None:
-        for name, received, current in (
-            ("type", kind, existing.shown_type),
-            ("durable", durable, existing.durable),
-            ("auto_delete", auto_delete, existing.auto_delete),
-            ("internal", internal, existing.internal),
-        ):
-            if received != current:
-                raise refusals.inequivalent(name, "exchange", existing.name, self.name, received, current)
-        for name in existing.compared:
-            given, ours = arguments.get(name), existing.arguments.get(name)
-            if given != ours:
-                raise refusals.inequivalent_argument(name, "exchange", existing.name, self.name, given, ours)
 
     def delete_exchange(self, name: str, if_unused: bool) -> bool:
         """Delete an exchange and its bindings; a missing exchange is not an error. Return True if something must be
@@ -204,19 +193,27 @@ class VhostDefinitions:
         is_stored, to_remove = False, [exchange]
         while to_remove:
             removed = to_remove.pop()
-            if self.exchanges.pop(removed.name, None) is None:
+            if self.exchanges.get(removed.name) is not removed:
                 continue
+            del self.exchanges[removed.name]
             self.bytes_held -= len(removed.name) + len(removed.encoded_arguments)
             for binding in [*removed.bindings, *removed.incoming]:
                 is_stored |= self._drop_binding(binding)
                 if _is_unused(binding.source):
                     to_remove.append(binding.source)
             if removed.durable:
-                self.env.journal.add(DeleteExchange(self.name, removed.name))
+                deletion = DeleteExchange(self.name, removed.name)
+                self.env.journal.define(deletion, partial(self._restore_exchange, removed))
                 is_stored = True
             if held := self.delays.pop(removed.name, None):
                 self._end_queue(held)
         return is_stored
+
+    def _restore_exchange(self, exchange: Exchange) -> None:
+        if exchange.name not in self.exchanges:
+            self.put_exchange(exchange)
+            if isinstance(exchange, DelayedExchange):
+                self._make_delayed(exchange)
 
     # Queues.
 
@@ -246,9 +243,9 @@ class VhostDefinitions:
             existing = self.find_queue(name, connection)
             if isinstance(existing, ServiceQueue):
                 return existing, self._declare_service_queue(existing, durable, auto_delete, owner, arguments)
-            self._check_queue(existing, durable, auto_delete, owner, arguments)
+            check_queue(self.name, existing, durable, auto_delete, owner, arguments)
             existing.note_use()
-            return existing, False
+            return existing, self.env.journal.repeat(self._declaration_of_queue(existing))
         if name.startswith("amq.") and not name.startswith("amq.gen-"):
             raise refusals.reserved("queue", name)
         return self._make_queue(name, durable, auto_delete, owner, arguments)
@@ -282,7 +279,7 @@ class VhostDefinitions:
         self.put_queue(queue)
         is_stored = durable and owner is None
         if is_stored:
-            self.env.journal.add(DeclareQueue(queue.queue_id, self.name, name, auto_delete, encoded))
+            self.env.journal.define(self._declaration_of_queue(queue), partial(self.remove_queue, queue))
         return queue, is_stored
 
     def _check_quorum(self, name: str, durable: bool, auto_delete: bool, owner: object) -> None:
@@ -309,7 +306,7 @@ class VhostDefinitions:
         """Check a declaration, and apply supported arguments. Return True if something must be stored."""
         if owner is not None:
             raise refusals.locked(queue.name, self.name)
-        self._check_flags(queue, durable, auto_delete, True, False)
+        check_flags(self.name, queue, durable, auto_delete, True, False)
         settings, changed = self._read_arguments(queue.name, arguments), False
         for argument, (field, _) in QUEUE_ARGUMENTS.items():
             received, current = getattr(settings, field), getattr(queue.settings, field)
@@ -322,38 +319,14 @@ class VhostDefinitions:
                 reason = reason if argument in queue.supported else queue.refused.get(argument, "it has no effect here")
                 raise refusals.bad_argument(argument, "queue", queue.name, self.name, reason)
             changed = True
-        if changed:
-            queue.change(settings)
-            self._store_arguments(queue, {name: arguments[name] for name in queue.supported & arguments.keys()})
-        return changed
-
-    def _store_arguments(self, queue: ServiceQueue, arguments: Mapping[str, Any]) -> None:
-        if queue.queue_id:
-            self.env.journal.add(DeleteQueue(queue.queue_id))
-        queue.queue_id = self._new_queue_id()
-        self.env.journal.add(DeclareQueue(queue.queue_id, self.name, queue.name, False, encode_table(arguments)))
-
-    def _check_flags(
-        self, existing: AnyQueue, durable: bool, auto_delete: bool, is_durable: bool, is_auto_delete: bool
-    ) -> None:
-        for name, received, current in (
-            ("durable", durable, is_durable),
-            ("auto_delete", auto_delete, is_auto_delete),
-        ):
-            if received != current:
-                raise refusals.inequivalent(name, "queue", existing.name, self.name, received, current)
-
-    def _check_queue(
-        self, existing: Queue, durable: bool, auto_delete: bool, owner: object, arguments: Mapping[str, Any]
-    ) -> None:
-        if (owner is None) != (existing.owner is None):
-            raise refusals.locked(existing.name, self.name)
-        self._check_flags(existing, durable, auto_delete, existing.durable, existing.auto_delete)
-        argument = first_difference(arguments, existing.arguments)
-        if argument is not None:
-            raise refusals.inequivalent_argument(
-                argument, "queue", existing.name, self.name, arguments.get(argument), existing.arguments.get(argument)
-            )
+        supported = encode_table({name: arguments[name] for name in sorted(queue.supported & arguments.keys())})
+        queue.queue_id = queue.queue_id or (self._new_queue_id() if changed else 0)
+        op = DeclareQueue(queue.queue_id, self.name, queue.name, False, supported)
+        if not changed:
+            return self.env.journal.repeat(op)
+        self.env.journal.define(op, partial(queue.change, queue.settings))
+        queue.change(settings)
+        return True
 
     def delete_queue(self, queue: AnyQueue, if_unused: bool, if_empty: bool) -> tuple[int, bool]:
         """Delete a queue; return the number of messages deleted with it, and whether something must be stored."""
@@ -382,8 +355,26 @@ class VhostDefinitions:
         """Delete the messages of a queue, and its row; return the number of messages."""
         if queue.durable and queue.owner is None:
             self.env.journal.forget_queue(queue.queue_id)
-            self.env.journal.add(DeleteQueue(queue.queue_id))
+            take_back = (lambda: None) if isinstance(queue, DelayQueue) else partial(self._restore_queue, queue)
+            self.env.journal.define(DeleteQueue(queue.queue_id), take_back)
         return queue.delete()
+
+    def _restore_queue(self, deleted: Queue) -> None:
+        """Declare a deleted queue again, without its messages and consumers."""
+        if deleted.name in self.queues:
+            return
+        queue = Queue(
+            deleted.name,
+            deleted.queue_id,
+            self.env,
+            deleted.settings,
+            durable=True,
+            auto_delete=deleted.auto_delete,
+            arguments=deleted.arguments,
+            encoded_arguments=deleted.encoded_arguments,
+        )
+        queue.next_position = deleted.next_position  # rows of earlier positions may still have to be deleted
+        self.put_queue(queue)
 
     # Bindings.
 
@@ -396,7 +387,7 @@ class VhostDefinitions:
             raise refusals.belongs_to_node("exchange", destination.name, self.name, "only the node publishes to it")
         binding = self._binding(source, destination, routing_key, arguments)
         if binding in source.bindings:
-            return False
+            return self.env.journal.repeat(Bind(*self._operation_arguments(binding)))
         if self.binding_count >= self.limits.bindings_max:
             raise refusals.too_many("binding", self.limits.bindings_max)
         self._check_room(routing_key, binding.arguments)
@@ -405,7 +396,8 @@ class VhostDefinitions:
         except ValueError as error:
             raise refusals.bad_request(str(error)) from None
         if _is_durable(binding):
-            self.env.journal.add(Bind(*self._operation_arguments(binding)))
+            op = Bind(*self._operation_arguments(binding))
+            self.env.journal.define(op, partial(self._drop_binding, binding))
             return True
         return False
 
@@ -430,8 +422,16 @@ class VhostDefinitions:
         self.bytes_held -= len(binding.routing_key) + len(binding.arguments)
         was_durable = _is_durable(binding)
         if was_durable:
-            self.env.journal.add(Unbind(*self._operation_arguments(binding)))
+            op = Unbind(*self._operation_arguments(binding))
+            self.env.journal.define(op, partial(self._restore_binding, op))
         return was_durable
+
+    def _restore_binding(self, op: Unbind) -> None:
+        source = self.exchanges.get(op.source)
+        destination = (self.exchanges if op.to_exchange else self.queues).get(op.destination)
+        if source is not None and destination is not None:
+            binding = Binding(source, destination, op.routing_key, op.arguments)
+            self.put_binding(binding, decode_table(op.arguments)[0])
 
     def _check_bindable(self, source: Exchange, destination: AnyQueue | Exchange) -> None:
         for end in (source, destination):

@@ -10,6 +10,7 @@ from typing import Any
 
 from semq.amqp import errors as amqp
 from semq.amqp.wire import Timestamp
+from semq.errors import BadInput
 
 _Refusal = Callable[..., amqp.AmqpError]
 
@@ -61,7 +62,12 @@ too_many = _refusal(amqp.NotAllowed, "{} limit ({}) is reached")
 
 definitions_too_large = _refusal(amqp.ResourceError, "definitions of more than {} bytes in vhost '{}'")
 not_implemented = _refusal(amqp.NotSupported, "{}")
-not_stored = _refusal(amqp.InternalError, "the store did not accept the change")
+
+
+def not_stored(error: BaseException) -> amqp.AmqpError:
+    """Return the error for a change that the store did not make; if it refused it, only the channel closes."""
+    kind = amqp.PreconditionFailed if isinstance(error, BadInput) else amqp.InternalError
+    return kind(f"the store did not accept the change: {error}")
 
 
 def of_message(error: amqp.AmqpError) -> amqp.AmqpError:

@@ -30,13 +30,15 @@ COMMITTED: Final = None  #: yielded by work that has decided; it resumes after t
 class Work:
     """A generator function with arguments, run once per attempt at a unit."""
 
-    __slots__ = ("_is_fresh", "_make", "_steps", "ahead", "is_part", "is_wait", "needs", "on_failure")
+    __slots__ = ("_is_fresh", "_make", "_steps", "ahead", "divide", "is_part", "is_wait", "needs", "on_failure")
 
     def __init__(self, make: Callable[[], Steps], on_failure: Failed | None = None) -> None:
         self._make = make
         self.on_failure = on_failure
         #: Tables and payloads of large bodies that the store may write first; other work may then overtake this work.
         self.ahead: Sequence[tuple[str, bytes]] = ()
+        #: Returns parts that the store does instead, in the place of this work, if Postgres refuses a row of it.
+        self.divide: Callable[[], Sequence[Work]] | None = None
         self.is_wait = False  #: whether it only waits for the commit of earlier work
         self.is_part = False  #: whether it is joined to other work, so that none of its changes may be made without it
         self._begin()

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from semq.broker.durable.no_store import BodiesInMemory, CallLater, in_the_next_turn
+from semq.errors import BadInput
 from semq.store.broker.operations import (
     AddBodyChunk,
     AddMessage,
@@ -19,6 +20,7 @@ from semq.store.broker.operations import (
     MarkHandedOut,
     OrderlyEnd,
     RowsDone,
+    SaveDone,
     SetDeliveryCount,
     StoredBacklog,
     StoredState,
@@ -40,14 +42,25 @@ class MemoryBrokerStore(BodiesInMemory):
         self.eager = 1 << 60  # number of messages that ``load`` returns; the later ones are in the backlogs
         self.batches = 0
         self.failure: BaseException | None = None  # error with which the store answers, None for success
+        self.refuses: Callable[[StoreOp], bool] = lambda op: False
 
-    def save(self, ops: list[StoreOp], done: Done) -> None:
-        error = self.failure
-        if error is None:
+    def save(self, ops: list[StoreOp], done: SaveDone) -> None:
+        errors: dict[int, BaseException] = {}
+        if self.failure is not None:
+            errors = dict.fromkeys(range(max(1, len(ops))), self.failure)
+        else:
             self.batches += 1
-            for op in ops:
-                _APPLY[type(op)](self, op)
-        self._later(lambda: done(error))
+            errors = {index: BadInput("no") for index, op in enumerate(ops) if self.refuses(op)}
+            for index, op in enumerate(ops):
+                if index not in errors:
+                    _APPLY[type(op)](self, op)
+        self._later(lambda: done(errors))
+
+    def save_whole(self, ops: list[StoreOp], done: Done) -> None:
+        if any(map(self.refuses, ops)):
+            self._later(lambda: done(BadInput("no")))
+        else:
+            self.save(ops, lambda errors: done(errors.get(0)))
 
     async def load(self) -> StoredState:
         self.messages = {key: row for key, row in self.messages.items() if key[0] in self.queues}

@@ -7,7 +7,7 @@ import pytest
 from semq.amqp import methods as m
 from semq.amqp.events import Acked, Delivered
 from semq.broker.long_tasks import SLICE, LongTasks
-from semq.store.broker.operations import Done, DropMessages, SetDeliveryCount, StoreOp
+from semq.store.broker.operations import DropMessages, SaveDone, SetDeliveryCount, StoreOp
 from tests.broker.memory_store import MemoryBrokerStore
 from tests.broker.raw import RawClient
 from tests.broker.served import run_broker
@@ -49,7 +49,7 @@ class MeasuringStore(MemoryBrokerStore):
         super().__init__()
         self.messages_max = 0
 
-    def save(self, ops: list[StoreOp], done: Done) -> None:
+    def save(self, ops: list[StoreOp], done: SaveDone) -> None:
         drops = sum(len(op.positions) for op in ops if isinstance(op, DropMessages))
         self.messages_max = max(self.messages_max, drops + sum(isinstance(op, SetDeliveryCount) for op in ops))
         super().save(ops, done)

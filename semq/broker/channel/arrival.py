@@ -98,8 +98,8 @@ class ArrivingBody:
         channel, error = self._channel, self._failure or error
         if not channel.is_open or channel.is_stopped or error is not None:
             self.abandon()
-            if channel.is_open and not channel.is_stopped:
-                channel.session.fail_channel(channel, refusals.not_stored())
+            if error is not None and channel.is_open and not channel.is_stopped:
+                channel.session.fail_channel(channel, refusals.not_stored(error))
             return
         body = StoredBody(channel.session.server.bodies, self._body_id, self._header.body_size)
         channel.session.publish_arrived(channel, self._event(body))

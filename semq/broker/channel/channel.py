@@ -196,7 +196,7 @@ class BrokerChannel:
 
     def _saved(self, method: Method, no_wait: bool, then: Callable[[], None], error: BaseException | None) -> None:
         if self.is_open and error is not None:
-            self.session.fail_channel(self, refusals.not_stored())
+            self.session.fail_channel(self, refusals.not_stored(error))
         elif self.is_open:
             self.reply(method, no_wait)
         then()

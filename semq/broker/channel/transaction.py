@@ -104,7 +104,7 @@ class Commit:
         self.note_answer(error if isinstance(error, AmqpError) else InternalError(str(error)))
 
     def note_saved(self, error: BaseException | None) -> None:
-        self.note_answer(None if error is None else refusals.not_stored())
+        self.note_answer(None if error is None else refusals.not_stored(error))
 
     def note_answer(self, failure: AmqpError | None) -> None:
         """Note one answer; the first failure is reported."""

@@ -1,21 +1,23 @@
 """The operations of one turn, collected until its end and then passed to the store as one list.
 
 If the store was unavailable, the failed list is kept (``unwritten``) and written before anything else, so that no
-message is confirmed while its queue is not stored. A list that the store refused is repeated operation by operation, so
-that only the operations at fault are missing, and only those who wait for them get the error.
+message is confirmed while its queue is not stored. Of a list that the store refuses in part, only the operations at
+fault are missing, and only those who wait for them get the error. Refused definitions are taken back in memory, too.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias
 
-from semq.broker.durable.unwritten import UnwrittenOps
+from semq.broker.durable.unwritten import UnwrittenOps, object_key
 from semq.errors import Unavailable
 from semq.store.broker.operations import (
     AddBodyChunk,
     AddMessage,
     DeclareQueue,
+    Definition,
+    DeleteQueue,
     DropMessages,
     MarkHandedOut,
     MessageStore,
@@ -41,16 +43,36 @@ class _WriteAnswer(NamedTuple):
     give: Waiter
     is_about_drops: bool  #: whether it may be the answer to a purge
 
-    def error(self, ops: list[StoreOp], errors: Mapping[int, BaseException]) -> BaseException | None:
-        """Return the error of an own operation, or of one before on which they depend. ``errors``: by index."""
+    def error(
+        self,
+        ops: list[StoreOp],
+        errors: Mapping[int, BaseException],
+        refused_queues: Mapping[int, BaseException],
+    ) -> BaseException | None:
+        """Return the error of an own operation, of one before on which they depend, or that the store is unavailable.
+        ``errors``: by index.
+        """
+        if not (errors or refused_queues):
+            return None
         needed = {each for op in ops[self.start : self.end] for each in _needs(op)}
+        for kind, number in needed:
+            if kind == "queue" and number in refused_queues:
+                return refused_queues[number]
         for index, error in sorted(errors.items()):
+            if isinstance(error, Unavailable):
+                return error
+            if not ops:
+                continue
             op = ops[index]
             if self.start <= index < self.end or (index < self.start and _makes(op) in needed):
                 return error
             if self.is_about_drops and type(op) is DropMessages:
                 return error
         return None
+
+
+def _nothing() -> None:
+    pass
 
 
 def _makes(op: StoreOp) -> tuple[str, int] | None:
@@ -62,6 +84,13 @@ def _makes(op: StoreOp) -> tuple[str, int] | None:
 
 def _needs(op: StoreOp) -> tuple[tuple[str, int], ...]:
     return (("queue", op.queue_id), ("body", op.body_id)) if type(op) is AddMessage else ()
+
+
+class _Defined(NamedTuple):
+    """The newest operation on an exchange, queue or binding, until the store has answered."""
+
+    op: Definition
+    take_back: Callable[[], object]
 
 
 class Journal:
@@ -79,6 +108,9 @@ class Journal:
         self._unwritten = UnwrittenOps()
         self.pending_bytes = 0
         self.refused: set[tuple[int, int]] = set()  # queue and position of messages that the store has refused
+        self._defined: dict[Hashable, _Defined] = {}  # by object
+        self._refused_queues: dict[int, BaseException] = {}  # until their deletion is written
+        self._is_taking_back = False
         self._unwritten_in_progress = 0  # number of lists of failed operations that are being written
         self._on_pending = on_pending
 
@@ -92,6 +124,19 @@ class Journal:
             self._on_pending()
         self._ops.append(op)
         self.pending_bytes += _size(op)
+
+    def define(self, op: Definition, take_back: Callable[[], object]) -> None:
+        """Add a definition, which memory has already. ``take_back`` undoes it if the store refuses it."""
+        self._defined[object_key(op)] = _Defined(op, _nothing if self._is_taking_back else take_back)
+        self.add(op)
+
+    def repeat(self, op: Definition) -> bool:
+        """Add a definition once more if the store has not answered the first one; return whether it was added."""
+        defined = self._defined.get(object_key(op))
+        if defined is None or type(defined.op) is not type(op):
+            return False
+        self.define(op, defined.take_back)
+        return True
 
     def drop(self, queue_id: int, position: int) -> None:
         """Note that a message left its queue."""
@@ -148,7 +193,7 @@ class Journal:
                 self.pending_bytes -= size
                 done(error)
 
-            self._store.save(ops, answered)
+            self._store.save_whole(ops, answered)
 
     def flush(self) -> None:
         """Pass this turn's operations to the store as one list, after failed ones."""
@@ -161,59 +206,55 @@ class Journal:
             return
         size = sum(map(_size, ops))
 
-        def saved_each(errors: Mapping[int, BaseException]) -> None:
+        def done(errors: Mapping[int, BaseException]) -> None:
             self.pending_bytes -= size
+            self._note_saved(ops, errors)
             for answer in answers:
-                answer.give(answer.error(ops, errors))
-
-        def done(error: BaseException | None) -> None:
-            if error is not None and ops and not isinstance(error, Unavailable):
-                self._save_each(ops, saved_each)
-                return
-            self.pending_bytes -= size
-            if error is not None:
-                self._unwritten.keep(ops)
-            for answer in answers:
-                answer.give(error)
+                answer.give(answer.error(ops, errors, self._refused_queues))
 
         self._store.save(ops, done)
 
-    def _save_unwritten(self, ops: list[StoreOp], answer: Waiter = lambda error: None) -> None:
+    def _save_unwritten(self, ops: list[StoreOp]) -> None:
         self._unwritten_in_progress += 1
 
-        def done(error: BaseException | None) -> None:
+        def done(errors: Mapping[int, BaseException]) -> None:
             self._unwritten_in_progress -= 1
-            self._note_saved(ops, error)
-            answer(error)
+            self._note_saved(ops, errors)
 
         self._store.save(ops, done)
 
-    def _note_saved(self, ops: list[StoreOp], error: BaseException | None) -> None:
-        if isinstance(error, Unavailable):
-            self._unwritten.keep(ops)
-        elif error is not None and len(ops) > 1:
-            self._save_each(ops)
-        elif error is not None:
-            if isinstance(ops[0], AddMessage):
-                self.refused.add((ops[0].queue_id, ops[0].position))
-            log.error("the store refused an operation: %s: %s", type(ops[0]).__name__, error)
+    def _note_saved(self, ops: list[StoreOp], errors: Mapping[int, BaseException]) -> None:
+        """Keep what the store could not write, and take back the definitions that it refused, the last one first."""
+        for index in sorted(errors) if ops else ():
+            op, error = ops[index], errors[index]
+            if isinstance(error, Unavailable):
+                self._unwritten.keep([op])
+                continue
+            if isinstance(op, AddMessage):
+                self.refused.add((op.queue_id, op.position))
+            log.error("the store refused an operation: %s: %s", type(op).__name__, error)
+        if self._defined:
+            self._take_back(ops, errors)
 
-    def _save_each(
-        self, ops: list[StoreOp], answer: Callable[[Mapping[int, BaseException]], None] = lambda errors: None
-    ) -> None:
-        """Save operations one by one. After the last one, ``answer`` gets the errors, by index in ``ops``."""
-        errors: dict[int, BaseException] = {}
-        left = set(range(len(ops)))
-
-        def note(index: int, error: BaseException | None) -> None:
-            if error is not None:
-                errors[index] = error
-            left.discard(index)
-            if not left:
-                answer(errors)
-
+    def _take_back(self, ops: list[StoreOp], errors: Mapping[int, BaseException]) -> None:
+        refused = []
         for index, op in enumerate(ops):
-            self._save_unwritten([op], partial(note, index))
+            error = errors.get(index)
+            if isinstance(error, Unavailable) or not isinstance(op, Definition):
+                continue
+            if isinstance(op, DeclareQueue) and error is not None:
+                self._refused_queues[op.queue_id] = error
+            elif isinstance(op, DeclareQueue | DeleteQueue):
+                self._refused_queues.pop(op.queue_id, None)
+            defined = self._defined.get(object_key(op))
+            # If a later operation on the object is under way, that one decides.
+            if defined is not None and defined.op is op:
+                del self._defined[object_key(op)]
+                refused += [] if error is None else [defined.take_back]
+        self._is_taking_back = True
+        for take_back in reversed(refused):
+            take_back()
+        self._is_taking_back = False
 
     def _take_ops(self) -> list[StoreOp]:
         ops = self._ops

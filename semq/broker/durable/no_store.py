@@ -8,7 +8,16 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from semq.store.broker.operations import AddBodyChunk, Done, DropBody, ReadDone, RowsDone, StoredState, StoreOp
+from semq.store.broker.operations import (
+    AddBodyChunk,
+    Done,
+    DropBody,
+    ReadDone,
+    RowsDone,
+    SaveDone,
+    StoredState,
+    StoreOp,
+)
 
 CallLater = Callable[[Callable[[], None]], Any]
 
@@ -46,7 +55,10 @@ class NoStore(BodiesInMemory):
     def read_messages(self, queue_id: int, positions: Sequence[int], done: RowsDone) -> None:
         self._later(lambda: done((), None))
 
-    def save(self, ops: list[StoreOp], done: Done) -> None:
+    def save(self, ops: list[StoreOp], done: SaveDone) -> None:
+        self.save_whole(ops, lambda error: done({}))
+
+    def save_whole(self, ops: list[StoreOp], done: Done) -> None:
         for op in ops:
             if isinstance(op, AddBodyChunk):
                 self.add_chunk(op)

@@ -85,7 +85,7 @@ class UnwrittenOps:
                 yield op
 
     def _define(self, op: Any) -> None:
-        key = _object_key(op)
+        key = object_key(op)
         self._defined.pop(key, None)
         self._defined[key] = op
 
@@ -150,7 +150,8 @@ def _bounded_lists(ops: Iterable[StoreOp]) -> Iterator[list[StoreOp]]:
         yield current
 
 
-def _object_key(op: StoreOp) -> Hashable:
+def object_key(op: StoreOp) -> Hashable:
+    """Return the key of the exchange, queue or binding that an operation declares or deletes."""
     if isinstance(op, DeclareQueue | DeleteQueue):
         return op.queue_id
     if isinstance(op, DeclareExchange | DeleteExchange):

@@ -4,7 +4,7 @@ Module ``store`` implements ``MessageStore`` on Postgres, ``semq.broker.durable.
 """
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
@@ -145,24 +145,14 @@ class DropBody:
     body_id: int
 
 
+Definition: TypeAlias = DeclareExchange | DeleteExchange | DeclareQueue | DeleteQueue | Bind | Unbind
 StoreOp: TypeAlias = (
-    DeclareExchange
-    | DeleteExchange
-    | DeclareQueue
-    | DeleteQueue
-    | Bind
-    | Unbind
-    | AddMessage
-    | DropMessages
-    | SetDeliveryCount
-    | MarkHandedOut
-    | AddBodyChunk
-    | DropBody
-    | OrderlyEnd
+    Definition | AddMessage | DropMessages | SetDeliveryCount | MarkHandedOut | AddBodyChunk | DropBody | OrderlyEnd
 )
 ReadDone: TypeAlias = Callable[[bytes | None, BaseException | None], None]
 RowsDone: TypeAlias = "Callable[[Sequence[AddMessage] | None, BaseException | None], None]"
 Done: TypeAlias = Callable[[BaseException | None], None]
+SaveDone: TypeAlias = Callable[[Mapping[int, BaseException]], None]
 
 
 class StoredBacklog:
@@ -204,12 +194,16 @@ class StoredState:
 class MessageStore(Protocol):
     """The store of the durable part of a broker."""
 
-    def save(self, ops: list[StoreOp], done: Done) -> None:
-        """Apply ``ops`` in order, completely or not at all, then call ``done(None)`` in the broker's thread.
+    def save(self, ops: list[StoreOp], done: SaveDone) -> None:
+        """Apply ``ops`` in order, without those that the store refuses, then call ``done`` in the broker's thread with
+        the errors by index (0 also for an empty list).
 
-        ``done(error)``: nothing was applied; after StoreUnavailable this is not certain. Lists are applied in the order
-        of the calls. ``save`` must not block, and must not call ``done`` before it returns.
+        An operation with an error was not applied; after StoreUnavailable this is not certain. Lists are applied in the
+        order of the calls. ``save`` must not block, and must not call ``done`` before it returns.
         """
+
+    def save_whole(self, ops: list[StoreOp], done: Done) -> None:
+        """Do what ``save`` does, but apply all of ``ops`` or nothing, and call ``done(error)``."""
 
     def as_one(self) -> AbstractContextManager[None]:
         """Return a context in which lists, and other work posted to the same store, become one: all of it is applied,

@@ -35,6 +35,8 @@ BROKER: dict[str, str] = {
     "DeclareQueue": """
         INSERT INTO broker_queue (queue_id, vhost, name, auto_delete, arguments) VALUES ($1, $2, $3, $4, $5)
         ON CONFLICT (queue_id) DO UPDATE SET auto_delete = excluded.auto_delete, arguments = excluded.arguments""",
+    # Memory has one queue of a name, so another row is one whose deletion was refused.
+    "replace_queue": "DELETE FROM broker_queue WHERE vhost = $1 AND name = $2 AND queue_id <> $3",
     "raise_next_queue_id": "UPDATE semq_meta SET next_queue_id = greatest(next_queue_id, $1::bigint + 1)",
     "DeleteQueue": "DELETE FROM broker_queue WHERE queue_id = $1",
     "OrderlyEnd": "UPDATE semq_meta SET broker_ended = true",
@@ -104,6 +106,7 @@ class NetEffect:
 
     def declare_queue(self, op: DeclareQueue) -> None:
         values = [int8(op.queue_id), op.vhost.encode(), op.name.encode(), boolean(op.auto_delete), bytes(op.arguments)]
+        self.declared += [("replace_queue", [values[1], values[2], values[0]])]
         self.declared += [("DeclareQueue", values), ("raise_next_queue_id", [int8(op.queue_id)])]
 
     def declare_exchange(self, op: DeclareExchange) -> None:

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import psycopg
@@ -20,8 +21,10 @@ from semq.store.broker.operations import (
     DeclareExchange,
     DeclareQueue,
     Done,
+    DropMessages,
     ReadDone,
     RowsDone,
+    SaveDone,
     StoredBacklog,
     StoredState,
     StoreOp,
@@ -106,6 +109,50 @@ def _save(ops: Sequence[StoreOp], done: Done) -> Steps:
     done(None)
 
 
+def _work_of(ops: Sequence[StoreOp], done: Done) -> Work:
+    saving = _save(ops, done)
+    saving.on_failure = done
+    return saving
+
+
+class _Saving:
+    """A list that the writer divides until each refused operation is alone, in the place of the list."""
+
+    def __init__(self, done: SaveDone) -> None:
+        self._done = done
+        self._left = 1  # parts without an answer
+        self._errors: dict[int, BaseException] = {}
+
+    def part(self, start: int, ops: Sequence[StoreOp]) -> Work:
+        """Return the work for the operations from index ``start`` on."""
+        saving = _work_of(ops, partial(self._answer, range(start, start + max(1, len(ops)))))
+        if _is_divisible(ops):
+            saving.divide = partial(self._divide, start, ops)
+        return saving
+
+    def _divide(self, start: int, ops: Sequence[StoreOp]) -> list[Work]:
+        self._left += 1
+        middle = len(ops) // 2
+        if middle:
+            return [self.part(start, ops[:middle]), self.part(start + middle, ops[middle:])]
+        [drops] = ops
+        assert isinstance(drops, DropMessages)
+        middle = len(drops.positions) // 2
+        parts = drops.positions[:middle], drops.positions[middle:]
+        return [self.part(start, [DropMessages(drops.queue_id, positions)]) for positions in parts]
+
+    def _answer(self, indexes: range, error: BaseException | None) -> None:
+        self._left -= 1
+        if error is not None:
+            self._errors.update(dict.fromkeys(indexes, error))
+        if not self._left:
+            self._done(self._errors)
+
+
+def _is_divisible(ops: Sequence[StoreOp]) -> bool:
+    return len(ops) > 1 or any(isinstance(op, DropMessages) and len(op.positions) > 1 for op in ops)
+
+
 class PostgresMessageStore:
     """The message store on Postgres. It reads on connections other than the writer's."""
 
@@ -113,10 +160,11 @@ class PostgresMessageStore:
         self._store = store
         self._reading: set[asyncio.Task[None]] = set()
 
-    def save(self, ops: list[StoreOp], done: Done) -> None:
-        saving = _save(ops, done)
-        saving.on_failure = done
-        self._store.post(saving)
+    def save(self, ops: list[StoreOp], done: SaveDone) -> None:
+        self._store.post(_Saving(done).part(0, ops))
+
+    def save_whole(self, ops: list[StoreOp], done: Done) -> None:
+        self._store.post(_work_of(ops, done))
 
     def as_one(self) -> AbstractContextManager[None]:
         return self._store.joined.as_one()

@@ -6,7 +6,7 @@ While one unit is committed, work for the next is queued, so units grow with the
 |-------------------------------------|------------------------------------------------------------------------------|
 | ``decide`` raises                   | only that piece fails; the earlier pieces of the unit decide again           |
 | a loaded row cannot be converted    | likewise, each piece in a unit of its own                                    |
-| a row is refused, or has changed    | each piece gets a unit of its own, so that one bad piece harms no other      |
+| a row is refused, or has changed    | each piece gets a unit of its own, or each of its parts (``Work.divide``)    |
 | connection lost, COMMIT unanswered  | all work fails, also waiting work; ``lost`` is called once                   |
 | another process took the store over | all work fails likewise, with StoreFenced                                    |
 """
@@ -392,7 +392,7 @@ class Writer:
     # -------------------------------------------------------------------------------------------------- failures
 
     def _refused(self, works: Sequence[Work], refusal: StatementRefused) -> None:
-        """Fail a single piece, or give several pieces a unit each. If no piece is to blame, call ``lose``."""
+        """Fail a single piece, or give several pieces or parts a unit each. If no piece is to blame, call ``lose``."""
         works = self._under_way or works
         if refusal.sqlstate == FENCED:
             self.lose(StoreFenced())
@@ -401,15 +401,17 @@ class Writer:
         else:
             self._rollback()
             self._under_way = ()
+            if len(works) == 1 and works[0].divide is not None:
+                works = works[0].divide()
             if len(works) > 1:
                 self._put_back(works)
-                self._alone = max(self._alone, len(works))
-            for work in works if len(works) == 1 else ():
-                self._counters.failed += 1
-                error = typed_error(refusal)
-                if isinstance(error, RowRefused) and not error.is_passing:
-                    self._note_refused(error)
-                _notify_failed(work, error)
+                self._alone += len(works)
+                return
+            self._counters.failed += 1
+            error = typed_error(refusal)
+            if isinstance(error, RowRefused) and not error.is_passing:
+                self._note_refused(error)
+            _notify_failed(works[0], error)
 
     def _fail_all(self, fault: SemqError) -> None:
         works = [*self._under_way, *self._queue]

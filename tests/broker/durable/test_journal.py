@@ -1,6 +1,7 @@
 """The operations of a turn are one list for the store; failed operations are written later, refused ones are lost."""
 
 from collections.abc import Callable
+from itertools import count
 
 import pytest
 
@@ -16,6 +17,7 @@ from semq.store.broker.operations import (
     DeleteQueue,
     DropMessages,
     MarkHandedOut,
+    SaveDone,
     StoreOp,
     Unbind,
 )
@@ -116,7 +118,7 @@ def test_definitions_made_while_the_store_failed_precede_later_operations() -> N
     lists: list[list[StoreOp]] = []
     save = model.store.save
 
-    def save_and_record(ops: list[StoreOp], done: Callable[[BaseException | None], None]) -> None:
+    def save_and_record(ops: list[StoreOp], done: SaveDone) -> None:
         lists.append(ops)
         save(ops, done)
 
@@ -157,13 +159,7 @@ def test_a_refused_operation_is_not_repeated_and_affects_no_other(caplog: pytest
     model.flush()
     assert model.store.batches == 0
     run_failing_turn(model, QUEUE, EXCHANGE, OTHER)
-    save = model.store.save
-
-    def refusing(ops: list[StoreOp], done: Callable[[BaseException | None], None]) -> None:
-        model.store.failure = BadInput("no") if EXCHANGE in ops else None
-        save(ops, done)
-
-    model.store.save = refusing  # type: ignore[method-assign]
+    model.store.refuses = lambda op: op == EXCHANGE
     model.journal.add(row(1))
     model.journal.when_saved(result.append)
     model.flush()
@@ -177,13 +173,8 @@ def test_a_refused_operation_is_not_repeated_and_affects_no_other(caplog: pytest
 def test_of_a_refused_list_only_the_bad_operation_is_lost_and_only_its_publisher_gets_the_error() -> None:
     model, publisher = Model(), RecordingPublisher()
     received: list[BaseException | None] = []
-    save, bad = model.store.save, row(2)
-
-    def refusing(ops: list[StoreOp], done: Callable[[BaseException | None], None]) -> None:
-        model.store.failure = BadInput("no") if bad in ops else None
-        save(ops, done)
-
-    model.store.save = refusing  # type: ignore[method-assign]
+    bad = row(2)
+    model.store.refuses = lambda op: op == bad
     model.journal.add(QUEUE)
     for number, op in enumerate((row(1), bad, row(3)), 1):
         model.journal.add(op)
@@ -201,13 +192,7 @@ def test_of_a_refused_list_only_the_bad_operation_is_lost_and_only_its_publisher
 @pytest.mark.parametrize("bad", [QUEUE, AddBodyChunk(1, 0, b"chunk")])
 def test_a_message_is_not_confirmed_if_its_queue_or_its_body_was_refused(bad: StoreOp) -> None:
     model, publisher = Model(), RecordingPublisher()
-    save = model.store.save
-
-    def refusing(ops: list[StoreOp], done: Callable[[BaseException | None], None]) -> None:
-        model.store.failure = BadInput("no") if bad in ops else None
-        save(ops, done)
-
-    model.store.save = refusing  # type: ignore[method-assign]
+    model.store.refuses = lambda op: op == bad
     received: list[BaseException | None] = []
     model.journal.add(bad)
     model.journal.when_saved(received.append)
@@ -221,15 +206,75 @@ def test_a_message_is_not_confirmed_if_its_queue_or_its_body_was_refused(bad: St
     assert [(number, isinstance(error, BadInput)) for number, _, error in publisher.confirms] == [(1, False), (2, True)]
 
 
+def test_a_message_for_a_queue_whose_declaration_is_under_way_is_confirmed_only_if_the_queue_is_stored() -> None:
+    for is_refused in (True, False):
+        model, publisher = Model(), RecordingPublisher()
+        model.store.refuses = lambda op, is_refused=is_refused: is_refused and isinstance(op, DeclareQueue)  # type: ignore[misc]
+        model.queue("q", durable=True)
+        model.journal.flush()
+        model.publish("q", b"1", delivery_mode=2)
+        model.journal.confirm_when_saved(publisher, 1, 1)
+        model.journal.flush()
+        model.later.run()
+        model.flush()
+        assert [error is not None for _, _, error in publisher.confirms] == [is_refused]
+        assert len(model.store.messages) == len(model.vhost.queues) == (not is_refused)
+        assert model.journal._refused_queues == {}  # nothing is kept about it
+        assert model.journal._defined == {}
+
+
+def test_a_second_declaration_is_answered_with_the_outcome_of_its_own_write() -> None:
+    for refused in (0, 1, 2):  # how many of the two
+        model, received = Model(), list[BaseException | None]()
+        declared = count()
+        model.store.refuses = lambda op, n=refused, c=declared: isinstance(op, DeclareQueue) and next(c) < n  # type: ignore[misc]
+        for _ in range(2):
+            model.queue("q", durable=True)
+            model.journal.when_saved(received.append)
+            model.journal.flush()
+        model.later.run()
+        model.flush()
+        assert [error is not None for error in received] == [number < refused for number in range(2)]
+        assert len(model.vhost.queues) == len(model.store.queues) == (refused < 2)
+
+
+def test_definitions_kept_while_the_store_was_away_are_taken_back_if_it_then_refuses_them() -> None:
+    model = Model()
+    model.store.failure = Unavailable()
+    queue = model.queue("q", durable=True)
+    model.vhost.declare_exchange("e", "topic", True, False, False, {})
+    model.vhost.bind(model.vhost.exchanges["e"], queue, "k", {})
+    model.flush()
+    assert model.vhost.queues
+    model.store.failure = None
+    model.store.refuses = lambda op: isinstance(op, DeclareQueue)
+    model.flush()
+    model.flush()
+    assert (list(model.vhost.queues), model.vhost.binding_count, model.store.bindings) == ([], 0, {})
+    assert "e" in model.vhost.exchanges
+    assert queue.is_deleted
+
+
+def test_a_refused_deletion_of_an_exchange_restores_its_bindings_that_are_stored() -> None:
+    model = Model()
+    queue = model.queue("q", durable=True)
+    model.vhost.declare_exchange("e", "topic", True, False, False, {})
+    for key in ("kept", "gone"):
+        model.vhost.bind(model.vhost.exchanges["e"], queue, key, {})
+    model.flush()
+    model.store.refuses = lambda op: (
+        isinstance(op, DeleteExchange) or (isinstance(op, Unbind) and op.routing_key == "kept")
+    )
+    model.vhost.delete_exchange("e", False)
+    assert "e" not in model.vhost.exchanges
+    model.flush()
+    assert [binding.routing_key for binding in model.vhost.exchanges["e"].bindings] == ["kept"]
+    assert len(model.store.exchanges) == len(model.store.bindings) == 1
+
+
 def test_the_answer_to_a_purge_says_that_its_drops_were_refused_and_a_publisher_gets_no_error() -> None:
     model, publisher = Model(), RecordingPublisher()
-    save = model.store.save
-
-    def refusing(ops: list[StoreOp], done: Callable[[BaseException | None], None]) -> None:
-        model.store.failure = BadInput("no") if DropMessages(1, [5]) in ops else None
-        save(ops, done)
-
-    model.store.save = refusing  # type: ignore[method-assign]
+    model.store.refuses = lambda op: op == DropMessages(1, [5])
     received: list[BaseException | None] = []
     model.journal.add(row(1))
     model.journal.confirm_when_saved(publisher, 1, 4)

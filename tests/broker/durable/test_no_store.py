@@ -1,5 +1,7 @@
 """The broker's store without a disk, and the store of the tests."""
 
+from collections.abc import Mapping
+
 from semq.broker.durable.no_store import NoStore
 from semq.store.broker.operations import (
     AddBodyChunk,
@@ -38,11 +40,11 @@ async def test_the_memory_store_applies_all_operations() -> None:
     store = MemoryBrokerStore(later)
     ops: list[StoreOp] = [EXCHANGE, queue(1), queue(2), Bind(*BINDING), message(1), message(2), message(3)]
     ops += [SetDeliveryCount(1, 2, 4), SetDeliveryCount(1, 9, 4), MarkHandedOut(1, 2), DropMessages(1, [1, 9])]
-    received: list[BaseException | None] = []
+    received: list[Mapping[int, BaseException]] = []
     store.save([*ops, OrderlyEnd()], received.append)
     assert received == []
     later.run()
-    assert received == [None]
+    assert received == [{}]
     expected = StoredState(
         [EXCHANGE], [queue(1), queue(2)], [Bind(*BINDING)], [message(2, 4), message(3)], {}, {1: 2}, 3, 1
     )
@@ -59,10 +61,10 @@ async def test_the_memory_store_fails_on_request() -> None:
     later = DelayedCalls()
     store = MemoryBrokerStore(later)
     store.failure = OSError("disk full")
-    received: list[BaseException | None] = []
+    received: list[Mapping[int, BaseException]] = []
     store.save([queue(1)], received.append)
     later.run()
-    assert received == [store.failure]
+    assert received == [{0: store.failure}]
     assert (await store.load()).queues == []
 
 
@@ -82,5 +84,5 @@ async def test_without_a_store_only_bodies_are_kept() -> None:
     for body_id in (1, 2):
         store.read_body(body_id, 0, lambda data, error: received.append((data, type(error))))
     later.run()
-    assert received == [None, (b"a", type(None)), (None, KeyError)]
+    assert received == [{}, (b"a", type(None)), (None, KeyError)]
     assert await store.load() == StoredState()

@@ -14,7 +14,7 @@ from semq.broker.queues.bodies import CHUNK
 from semq.broker.server import AmqpServer
 from semq.broker.services import CONFIRMED, OfferedMessage, ServiceExchange
 from semq.errors import Unavailable
-from semq.store.broker.operations import AddBodyChunk, Done, StoreOp
+from semq.store.broker.operations import AddBodyChunk, SaveDone, StoreOp
 from semq.transport.client_channel import ClientChannel
 from tests.broker.memory_store import MemoryBrokerStore
 from tests.transport.pair import ServedLinks, header, pair
@@ -356,12 +356,12 @@ class InterruptedStore(MemoryBrokerStore):
 
     is_interrupted = False
 
-    def save(self, ops: list[StoreOp], done: Done) -> None:
+    def save(self, ops: list[StoreOp], done: SaveDone) -> None:
         if self.is_interrupted or not any(isinstance(op, AddBodyChunk) for op in ops):
             super().save(ops, done)
             return
         self.is_interrupted = True
-        self._later(lambda: done(Unavailable()))
+        self._later(lambda: done(dict.fromkeys(range(len(ops)), Unavailable())))
 
 
 async def test_a_message_of_which_one_chunk_was_not_saved_is_not_confirmed() -> None:

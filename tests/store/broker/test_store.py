@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -93,7 +94,7 @@ def declarations(declared: set[int], deleted: Counter[int], op: Any) -> list[Sto
 
 async def save(store: PostgresMessageStore, ops: list[StoreOp]) -> BaseException | None:
     outcome: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
-    store.save(ops, outcome.set_result)
+    store.save_whole(ops, outcome.set_result)
     assert not outcome.done()
     return await outcome
 
@@ -407,3 +408,33 @@ async def test_a_read_that_fails_in_an_unforeseen_way_is_answered_and_logged(cap
     async with asyncio.timeout(60):
         assert isinstance(await outcome, ZeroDivisionError)
     assert "ZeroDivisionError" in caplog.text
+
+
+async def test_only_refused_operations_are_missing_and_the_order_of_lists_is_kept(database: str) -> None:
+    """A list is divided where it stands: an operation of a later list must not overtake one of its parts."""
+    refusal = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$"
+    run(database, refusal)
+    for when, table in (("INSERT", "broker_queue"), ("DELETE", "broker_message")):
+        row, key = ("NEW", "queue_id = 3") if when == "INSERT" else ("OLD", "position = 5")
+        trigger = f"CREATE TRIGGER refuse BEFORE {when} ON {table} FOR EACH ROW WHEN ({row}.{key})"
+        run(database, f"{trigger} EXECUTE FUNCTION refuse()")
+    async with open_notified_store(database) as notified:
+        store, answers = PostgresMessageStore(notified.store), list[dict[int, str]]()
+        answered = asyncio.Event()
+
+        def note(errors: Mapping[int, BaseException]) -> None:
+            answers.append({index: type(error).__name__ for index, error in sorted(errors.items())})
+            if len(answers) == 4:
+                answered.set()
+
+        messages = [AddMessage(1, at, "", "q", 0, None, 0, b"", b"") for at in range(1, 10)]
+        declared = [DeclareQueue(number, "/", f"q{number}", False, b"") for number in (1, 2, 3, 4)]
+        store.save([*declared, *messages], note)
+        store.save([DeleteQueue(4), DropMessages(1, [1]), AddMessage(2, 1, "", "q", 0, None, 0, b"", b"")], note)
+        store.save([DropMessages(1, [2, 3, 4, 5, 6])], note)
+        store.save([], note)
+        await answered.wait()
+        assert answers == [{2: "RowRefused"}, {}, {0: "RowRefused"}, {}]
+        assert column(database, "SELECT queue_id FROM broker_queue ORDER BY 1") == [1, 2]
+        positions = column(database, "SELECT position FROM broker_message WHERE queue_id = 1 ORDER BY 1")
+        assert positions == [5, 7, 8, 9]

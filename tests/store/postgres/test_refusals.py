@@ -280,23 +280,6 @@ async def test_a_message_of_an_own_queue_that_is_refused_is_the_only_one_that_is
     assert "refuse()" in await refusals_in_health(nodes.a)
 
 
-async def test_a_definition_of_an_own_queue_that_is_refused_is_said_to_its_client_only(
-    nodes: PairOfNodes, shared_inprocess: InProcess
-) -> None:
-    name = new_round()
-    clients = [await shared_inprocess.client(nodes.a) for _ in range(DOCUMENTS)]
-    channels = [await client.open_channel() for client in clients]
-    rule = Refusing("broker_queue", "NEW.name = '{key}'")
-    async with refusing(nodes.a, rule, key_of(name, BAD)):
-        results = await asyncio.gather(
-            *(channel.declare_queue(key_of(name, number), durable=True) for number, channel in enumerate(channels)),
-            return_exceptions=True,
-        )
-    assert [isinstance(result, Exception) for result in results] == [number == BAD for number in range(DOCUMENTS)]
-    assert "the store did not accept the change" in str(results[BAD])
-    assert "refuse()" in await refusals_in_health(nodes.a)
-
-
 async def test_a_position_that_cannot_be_recorded_keeps_no_other_document_and_is_answered_once_it_can(
     nodes: PairOfNodes,
 ) -> None:
