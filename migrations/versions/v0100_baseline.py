@@ -7,7 +7,7 @@ from semq.store.postgres.migration import run
 revision = "0100"
 down_revision = None
 # Fingerprint of the functions and views in ``semq.store.sql`` as of this revision.
-functions = "152f1cd78c8b2c03ba1b1041db90e40bcb5d0e625d1fd355709fc244cc76d323"
+functions = "7ac532baba689a02c77399083a5bde2a6880a321410e5789195f36a02ff2459d"
 
 
 def upgrade() -> None:

@@ -18,7 +18,7 @@ from semq.store.embedded.programs import find_programs
 from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.files import locked
 from semq.store.postgres.ledger_partitions import make_ahead
-from semq.store.postgres.schema_version import head
+from semq.store.postgres.schema_version import fingerprint
 
 FOLDER_VARIABLE = "EMPTY_DATABASE_FOLDER"  # environment variable
 CLUSTER, PASSWORD = "data", "password"  # parts that are copied
@@ -46,7 +46,7 @@ def _home_of_original(folder: Path) -> Path:
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     today = SystemClock().wall().date()
-    original = folder / f"{find_programs().version}-{head()}-{today}"
+    original = folder / f"{find_programs().version}-{fingerprint()}-{today}"
     with locked(folder / "lock"):
         if not original.exists():
             unfinished = original.with_name("new")

@@ -14,7 +14,7 @@ from semq.umx_t.word import Word
 Body = bytes | memoryview
 
 
-class Attributes(msgspec.Struct, frozen=True, kw_only=True):
+class Attributes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The UMX-T attributes that an application may set for a document, and ``pieces``."""
 
     save_fwd: SaveFwd = SaveFwd.MUST
@@ -38,7 +38,7 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
         return not self.reliable and self.save_fwd is SaveFwd.DROP and not self.ack2
 
 
-class Envelope(msgspec.Struct, frozen=True, kw_only=True):
+class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The transport attributes of one message."""
 
     source: Address  #: the accepting node, or the hub for a stored copy

@@ -1,4 +1,4 @@
-"""Documents in the application's own transaction, with all attributes and in pieces; envelopes as SQL reads them."""
+"""Documents in the application's own transaction, with all attributes and in pieces."""
 
 import asyncio
 from collections.abc import Iterator
@@ -8,11 +8,8 @@ from hashlib import sha256
 from typing import Any
 from uuid import uuid4
 
-import msgspec
 import psycopg
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
@@ -24,7 +21,6 @@ from semq.umx_t.errors import BadAppKey
 from semq.umx_t.headers import USER_HEADERS_MAX
 from semq.umx_t.pieces import AFTER_PIECES_MS, PIECE_BYTES
 from tests.app.network import Network
-from tests.depth import deeper
 from tests.local_node.pieces.test_transfer import (
     body_of,
     confirming,
@@ -40,16 +36,6 @@ from tests.waiting import PATIENCE_S, until
 # Columns of the view ``semq_inbox`` that are not named in the table of attributes
 NOT_ATTRIBUTES = {*"bref received_at size payload envelope pieces app_domain app_type app_subtype".split()}
 SIZE = 6 * PIECE_BYTES + 5  # size of a document in pieces
-TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40)
-PLAIN = (
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | TEXT | st.binary(max_size=300)
-    | st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=False).filter(lambda f: str(f) != "-0.0")
-)  # fmt: skip
-VALUES = st.recursive(
-    PLAIN,
-    lambda inner: st.lists(inner, max_size=20) | st.dictionaries(TEXT, inner, max_size=20),
-    max_leaves=deeper(24, 100),
-)
 
 
 @pytest.fixture
@@ -213,7 +199,6 @@ def test_attributes_that_make_no_sense_are_refused_at_once(engine: Engine, attri
 
 @pytest.mark.parametrize("row", ARGUMENTS.values(), ids=lambda row: row.name)
 def test_semq_send_takes_each_attribute_as_a_parameter_or_in_its_headers(engine: Engine, row: Attribute) -> None:
-    """The names that ``semq_send`` permits are in semq/store/sql/submission.sql."""
     with engine.connect() as connection:  # the submission is not committed
         if row.sql:
             with pytest.raises(RefusedByNode, match=f"{row.name} is a parameter"):
@@ -228,39 +213,6 @@ def test_sql_has_the_parameters_and_columns_of_the_table_of_attributes(engine: E
         columns = set(connection.execute(text("SELECT * FROM semq_inbox LIMIT 0")).keys())
     assert {*arguments} == {row.sql for row in ATTRIBUTES if row.sql} | {"payload"}
     assert columns - NOT_ATTRIBUTES == {row.inbox for row in ATTRIBUTES if row.inbox}
-
-
-def test_envelopes_are_read_in_sql_as_they_were_written(engine: Engine) -> None:
-    query = text("SELECT place, value FROM semq_unpack(:data)")
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-
-        @given(value=VALUES)
-        def check(value: Any) -> None:
-            packed = msgspec.msgpack.encode(value)
-            unpacked = connection.execute(query, {"data": packed}).one()
-            assert unpacked.place == len(packed)
-            assert is_same(unpacked.value, value)
-
-        check()
-
-
-def is_same(read: Any, value: Any) -> bool:
-    """Return whether a value read from JSON is the packed one. JSON has no bytes, and floats may become integers."""
-    match value:
-        case bytes():
-            return bool(read == value.hex())
-        case float():
-            return float(read) == value
-        case list():
-            return len(read) == len(value) and all(map(is_same, read, value))
-        case dict():
-            return read.keys() == value.keys() and all(is_same(read[name], value[name]) for name in value)
-    return type(read) is type(value) and read == value
-
-
-def test_an_envelope_that_ends_too_early_is_an_error(engine: Engine) -> None:
-    with engine.connect() as connection, pytest.raises(DBAPIError):
-        connection.execute(text("SELECT semq_unpack(:data)"), {"data": msgspec.msgpack.encode({"a": "b" * 50})[:20]})
 
 
 def test_only_a_waiting_document_can_be_finished(engine: Engine) -> None:
@@ -355,7 +307,7 @@ async def test_a_document_whose_pieces_differ_is_parked_and_pieces_are_in_no_inb
         with psycopg.connect(url) as connection:
             connection.execute(
                 "UPDATE tb_0030_body SET envelope = overlay("
-                "  envelope PLACING sha256('other') FROM position('\\xa6646967657374c420'::bytea IN envelope) + 9)"
+                "  envelope PLACING '\"AAAA' FROM position('\"digest\":'::bytea IN envelope) + 9)"
                 " WHERE bref = (SELECT min(bref) FROM tb_0030 WHERE target_user = '_pieces')"
             )
 

@@ -1,5 +1,7 @@
 """Envelopes come back from the store as they were, and SQL shows headers of every type that AMQP carries."""
 
+import struct
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -13,11 +15,14 @@ from msgspec.structs import replace
 from semq.amqp.wire import Timestamp, decode_table, encode_fields, encode_table
 from semq.engine.errors import BodyUnreadable
 from semq.engine.stored_envelopes import decode_envelope, encode_envelope
+from semq.store.embedded.cluster import DATABASE
+from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.rows import Stored
 from semq.umx_t.address import parse_address
 from semq.umx_t.envelope import Attributes, Envelope
 from semq.umx_t.locator import LK0
 from tests.amqp.helpers import tables
+from tests.conftest import new_database_of
 
 # A value of each type in the table of ``semq.amqp.wire``.
 EVERY_TYPE: dict[str, Any] = {
@@ -25,6 +30,12 @@ EVERY_TYPE: dict[str, Any] = {
     "S": "ü", "x": b"\xff\0", "T": Timestamp(2**64 - 1), "V": None,
     "F": {"A": [{"time": Timestamp(5)}, Decimal("0E-7")]},
 }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def session(postgres: EmbeddedPostgres) -> Iterator[psycopg.Connection]:
+    with new_database_of(postgres, DATABASE) as url, psycopg.connect(url, autocommit=True) as connection:
+        yield connection
 
 
 def envelope_with(headers: dict[str, Any], unknown: dict[str, Any]) -> Envelope:
@@ -50,20 +61,31 @@ def test_each_type_comes_back() -> None:
     assert repr(stored(envelope_with({}, {"@New": headers})).unknown) == repr({"@New": EVERY_TYPE})
 
 
-def test_an_envelope_of_an_earlier_version_whose_headers_are_values_is_read() -> None:
-    earlier = msgspec.to_builtins(envelope_with({}, {"@New": 1}))
-    extensions = {"D": msgspec.msgpack.Ext(1, b"12.50"), "T": msgspec.msgpack.Ext(2, bytes(8))}
-    earlier["attributes"]["user_headers"] = {"n": 2**40, **extensions}
-    earlier["digest"] = b""
-    read = decode_envelope(Stored(msgspec.msgpack.encode(earlier), b""))
-    assert read == envelope_with({"n": 2**40, "D": Decimal("12.50"), "T": Timestamp(0)}, {"@New": 1})
-
-
-@pytest.mark.parametrize(("code", "data"), [(1, b"twelve"), (1, b"\xff"), (3, b"12.50")])
-def test_a_damaged_or_unknown_value_is_an_unreadable_body(code: int, data: bytes) -> None:
-    envelope = envelope_with({}, {"@Price": msgspec.msgpack.Ext(code, data)})
+@pytest.mark.parametrize(
+    "unknown", [{"fields": "!"}, {"fields": 1}, {"fields": "AWFJ"}, {"@Price": 1}, {"fields": "AWFxAA=="}]
+)
+def test_damaged_attributes_of_newer_versions_are_an_unreadable_body(unknown: dict[str, Any]) -> None:
+    damaged = msgspec.json.encode(envelope_with({}, unknown))
     with pytest.raises(BodyUnreadable):
-        decode_envelope(Stored(msgspec.msgpack.encode(envelope), b""))
+        decode_envelope(Stored(damaged, b""))
+
+
+@pytest.mark.parametrize("damaged", [b"", b"x", b"{}", b"\xff", b"[" * 5000])
+def test_damaged_envelopes_are_an_unreadable_body(damaged: bytes) -> None:
+    with pytest.raises(BodyUnreadable):
+        decode_envelope(Stored(damaged, b""))
+
+
+def test_values_that_are_the_defaults_are_not_stored() -> None:
+    assert msgspec.json.decode(encode_envelope(envelope_with({}, {}))) == {
+        "source": [1, "10008", ""], "target": [1, "10008", ""], "lk0": [1, "10008", 1, 1, 5, 1], "attributes": {},
+    }  # fmt: skip
+
+
+@given(texts=st.lists(st.text(st.sampled_from('\\\0u0a"é'), max_size=12), min_size=1, max_size=4))
+def test_sql_replaces_zero_characters_in_an_envelope(session: psycopg.Connection, texts: list[str]) -> None:
+    found = session.execute("SELECT semq_envelope(%s)", (msgspec.json.encode(texts),)).fetchone()
+    assert found == ([text.replace("\0", "\ufffd") for text in texts],)
 
 
 # Letter and bytes of a value | the value in SQL
@@ -72,6 +94,8 @@ SHOWN: list[tuple[bytes, Any]] = [
     (b"u\xff\xff", 65535), (b"I\x80\x00\x00\x00", -(2**31)), (b"i\xff\xff\xff\xff", 2**32 - 1),
     (b"l\x80" + bytes(7), -(2**63)), (b"L\xff\xff\xff\xff\x4d\x2f\xa2\x00", -3_000_000_000),
     (b"f\x3f\xc0\x00\x00", 1.5), (b"d\x3f\xb9\x99\x99\x99\x99\x99\x9a", 0.1), (b"d\x7f\xf0" + bytes(6), None),
+    (b"f\x80\x00\x00\x01", -(2.0**-149)), (b"f\xff\x80\x00\x00", None), (b"d" + bytes(7) + b"\x01", 5e-324),
+    (b"f" + bytes(4), 0),
     (b"T" + b"\xff" * 8, 2**64 - 1), (b"D\x02\x00\x00\x04\xe2", "12.50"), (b"D\x07" + bytes(4), "0.0000000"),
     (b"D\x00\x80\x00\x00\x00", "-2147483648"), (b"S\x00\x00\x00\x03\xc3\xbc\x00", "ü\ufffd"),
     (b"S\x00\x00\x00\x02\xd6\xd0", "d6d0"), (b"x\x00\x00\x00\x02\xff\x00", "ff00"),
@@ -86,6 +110,14 @@ def test_sql_shows_each_type(database: str) -> None:
         found = connection.execute("SELECT semq_fields(%s)", (fields,)).fetchone()
     expected = {chr(97 + at): value for at, (_, value) in enumerate(SHOWN)}
     assert found == (expected | {"nested": expected},)
+
+
+@given(number=st.floats(allow_nan=False, allow_infinity=False))
+def test_sql_shows_floats_exactly(session: psycopg.Connection, number: float) -> None:
+    for letter, form in (("d", ">d"), ("f", ">f")):
+        packed = struct.pack(form, number) if letter == "d" or abs(number) < 3e38 else bytes(4)
+        found = session.execute("SELECT semq_number(%s, %s)::text::float8", (letter, packed)).fetchone()
+        assert found == struct.unpack(form, packed)
 
 
 @pytest.mark.parametrize("value", [b"", b"I\x00", b"q", b"S\xff\xff\xff\xff", b"S\x00\x00\x00\x09x"])

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 TABLES = ("tb_0031_body", "tb_0030_body")
 SUBMITTED = "tb_0031_submit"
 PIECE = "tb_0031_piece"
-UNREADABLE = b"\xc1"  # an envelope that is not MessagePack
+UNREADABLE = b"\xc1"  # an envelope that is not JSON
 DAMAGED = Stored(b"", b"")  # a body that cannot be decrypted; no valid envelope is empty
 # A master key is the right one if it decrypts PROOF, which is stored encrypted in semq_meta.
 PROOF, PROOF_CONTEXT = b"semq vault", b"semq_meta"

@@ -6,12 +6,14 @@ longer than the comparison.
 
 from collections.abc import Sequence
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
 import migrations
+import semq.store.sql
 from semq.store.postgres.errors import SchemaBeforeRelease, SchemaTooNew, SchemaTooOld, StoreUnavailable
 
 VERSION_TABLE = "semq_version"  # not Alembic's default: an application with Alembic may use the same database
@@ -29,6 +31,14 @@ def known() -> Sequence[str]:
 def head() -> str:
     """Return the revision that this version of SEMQ requires."""
     return known()[-1]
+
+
+@cache
+def fingerprint() -> str:
+    """Return a short hash of the revisions and of the functions."""
+    folders = Path(migrations.__file__).parent / "versions", Path(semq.store.sql.__file__).parent
+    files = sorted(file for folder in folders for file in folder.iterdir() if file.suffix in (".py", ".sql"))
+    return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 
 def current(url: str) -> str | None:

@@ -20,50 +20,44 @@ WHERE p.app_status = 310 AND p.status = 410 AND p.target_user <> '_pieces'
     ));
 
 -- The documents that applications may receive. `submitted_at`, which other nodes state, is null after 9999-12-30: a time that
--- Postgres, or a client in its own time zone, cannot represent would make every receive fail. Concatenation makes a copy of the
--- envelope that is not compressed, so that not each access to a byte decompresses it.
+-- Postgres, or a client in its own time zone, cannot represent would make every receive fail. OFFSET 0: each envelope is read once.
 CREATE OR REPLACE VIEW semq_inbox AS
 SELECT
     p.bref, p.lk0, p.store AS source, p.target_user AS inbox_user, p.app_domain, p.app_type, p.app_subtype, p.app_key,
-    p.order_key, p.received_at, p.size, decode(e.digest, 'hex') AS digest, b.payload, b.envelope,
-    e.attributes ->> 'content_type' AS content_type, e.attributes ->> 'content_encoding' AS content_encoding,
-    (e.attributes ->> 'priority')::int AS priority, semq_headers(e.attributes -> 'user_headers') AS headers, e.sender, p.deliveries,
-    p.proved,
-    nullif(e.attributes ->> 'pieces', '') AS document, NULL::bigint[] AS pieces,
-    CASE WHEN e.submitted_at BETWEEN 1 AND 253402214399999 THEN to_timestamp(e.submitted_at / 1000.0) END AS submitted_at
+    p.order_key, p.received_at, p.size, decode(coalesce(e.envelope ->> 'digest', ''), 'base64') AS digest, b.payload, b.envelope,
+    coalesce(e.attributes ->> 'content_type', '') AS content_type,
+    coalesce(e.attributes ->> 'content_encoding', '') AS content_encoding,
+    coalesce((e.attributes ->> 'priority')::int, 0) AS priority,
+    semq_fields(decode(coalesce(e.attributes ->> 'user_headers', ''), 'base64')) AS headers,
+    coalesce(e.envelope ->> 'sender', '') AS sender, p.deliveries, p.proved, e.attributes ->> 'pieces' AS document,
+    NULL::bigint[] AS pieces,
+    CASE WHEN (e.envelope ->> 'submitted_at')::numeric BETWEEN 1 AND 253402214399999
+        THEN to_timestamp((e.envelope ->> 'submitted_at')::numeric / 1000.0) END AS submitted_at
 FROM semq_inbox_rows r
 JOIN tb_0030 p ON p.bref = r.bref
 JOIN tb_0030_body b ON b.bref = r.bref
-CROSS JOIN LATERAL (
-    SELECT u.value -> 'attributes' AS attributes, u.value ->> 'sender' AS sender, u.value ->> 'digest' AS digest,
-        (u.value ->> 'submitted_at')::numeric AS submitted_at
-    FROM semq_unpack(b.envelope || ''::bytea) u OFFSET 0
-) e;
+CROSS JOIN LATERAL (SELECT j.envelope, j.envelope -> 'attributes' AS attributes
+    FROM (SELECT semq_envelope(b.envelope) AS envelope OFFSET 0) j) e;
 
--- The pieces of a document that are here. Unpacking thousands of envelopes would take seconds, so the digest is found by its
--- bytes: the msgpack text `digest`, and 0xc4 0x20 before 32 bytes. A piece that has these bytes twice, as its sender may have
--- put them into another field, has no digest here, so its document is parked.
+-- The pieces of a document that are here, also repeated ones. Their digests are those of the envelopes, because those of the rows
+-- are salted if the document was sealed. Envelopes that do not contain the name of a piece are not read.
 CREATE OR REPLACE FUNCTION semq_pieces_of(source text, document text) RETURNS TABLE (
     bref bigint, number int, size bigint, digest bytea
 )
 LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
-    WITH found AS (
-        SELECT p.bref, p.size, b.envelope, position(convert_to($2 || '/', 'UTF8') IN b.envelope) AS place
-        FROM tb_0030 p JOIN tb_0030_body b ON b.bref = p.bref
-        WHERE p.target_user = '_pieces' AND p.source = $1 AND p.status = 410 AND p.app_status = 310
-    ), named AS (
-        SELECT f.*, position('\xa6646967657374c420'::bytea IN f.envelope) AS mark, substring(
-            encode(substring(f.envelope FROM f.place + octet_length($2) + 1 FOR 9), 'escape') FROM '^[0-9]{1,8}'
-        ) AS number
-        FROM found f
-        WHERE f.place > 0
-    )
-    SELECT n.bref, n.number::int, n.size, CASE
-        WHEN n.mark > 0 AND position('\xa6646967657374c420'::bytea IN substring(n.envelope FROM n.mark + 9)) = 0
-        THEN substring(n.envelope FROM n.mark + 9 FOR 32) ELSE ''
-    END
-    FROM named n
-    WHERE n.number IS NOT NULL
+    SELECT p.bref, n.number::int, p.size, decode(coalesce(e.envelope ->> 'digest', ''), 'base64')
+    FROM tb_0030 p
+    JOIN tb_0030_body b ON b.bref = p.bref
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN position(convert_to(format('"%s/', $2), 'UTF8') IN b.envelope) > 0 THEN semq_envelope(b.envelope) END
+            AS envelope OFFSET 0
+    ) e
+    CROSS JOIN LATERAL (
+        SELECT substring(e.envelope -> 'attributes' ->> 'pieces' FROM length($2) + 2) AS number
+        WHERE starts_with(e.envelope -> 'attributes' ->> 'pieces', $2 || '/')
+    ) n
+    WHERE p.target_user = '_pieces' AND p.source = $1 AND p.status = 410 AND p.app_status = 310
+        AND n.number ~ '^[0-9]{1,8}$'
 $$;
 
 -- A document with the numbers of its pieces instead of a payload; it is parked, and returned unchanged, if they are not all
@@ -220,8 +214,8 @@ BEGIN
         RAISE EXCEPTION 'SEMQ-3021 no document % is waiting', semq_done.bref USING ERRCODE = 'no_data_found';
     END IF;
     -- A manifest is small, and the envelopes of most other documents need not be read.
-    SELECT p.source, nullif(u.value -> 'attributes' ->> 'pieces', '') INTO node, document
-    FROM tb_0030 p JOIN tb_0030_body b ON b.bref = p.bref CROSS JOIN LATERAL semq_unpack(b.envelope || ''::bytea) u
+    SELECT p.source, semq_envelope(b.envelope) -> 'attributes' ->> 'pieces' INTO node, document
+    FROM tb_0030 p JOIN tb_0030_body b ON b.bref = p.bref
     WHERE p.bref = semq_done.bref AND p.size <= 4096 AND position('pieces'::bytea IN b.envelope) > 0;
     IF document IS NOT NULL THEN
         INSERT INTO tb_0030_done (bref) SELECT f.bref FROM semq_pieces_of(node, document) f ON CONFLICT DO NOTHING;

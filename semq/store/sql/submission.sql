@@ -16,6 +16,10 @@ DECLARE
     given bigint;
     begins timestamptz;
     attributes jsonb := coalesce(semq_send.headers, '{}');
+    -- <!-- attributes -->
+    parameters text[] := '{@AppKey,@SaveFwd,@Ack2,@OrderKey,@Token,@ExpiresAt,@Encrypt}';
+    permitted text[] := '{@NotBefore,@Reliable,@Fixed}';
+    -- <!-- end of attributes -->
     fault text := CASE
         WHEN semq_send.target IS NULL OR semq_send.target !~ '^([0-9]{1,3}\.)?[A-Za-z0-9_-]{1,64}(/[A-Za-z0-9_-]{1,64})?$'
             THEN 'SEMQ-1101 target: write an institution as 56001, a user of it as 56001/name'
@@ -44,13 +48,13 @@ BEGIN
     IF fault IS NULL THEN
         SELECT format('SEMQ-1102 headers: %s is a parameter of semq_send', min(k)) INTO fault
         FROM jsonb_object_keys(attributes) k
-        WHERE k IN ('@AppKey', '@SaveFwd', '@Ack2', '@OrderKey', '@Token', '@Encrypt', '@ExpiresAt')
+        WHERE k = ANY(parameters)
         HAVING count(*) > 0;
     END IF;
     IF fault IS NULL THEN
         SELECT format('SEMQ-1102 headers: there is no attribute %s for applications', min(k)) INTO fault
         FROM jsonb_object_keys(attributes) k
-        WHERE k LIKE '@%' AND k NOT IN ('@Reliable', '@Fixed', '@NotBefore')
+        WHERE k LIKE '@%' AND k <> ALL(permitted)
         HAVING count(*) > 0;
     END IF;
     IF fault IS NULL AND jsonb_typeof(attributes -> '@NotBefore') = 'number' THEN

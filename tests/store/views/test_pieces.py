@@ -6,7 +6,6 @@ from typing import Any
 import psycopg
 from sqlalchemy import create_engine
 
-from semq.amqp.wire import encode_fields
 from semq.engine.stored_envelopes import encode_envelope
 from semq.store.rows import ArrivedPiece
 from semq.store.views.pieces import arrived, pieces_of
@@ -53,8 +52,9 @@ def test_the_pieces_of_one_document_and_pages_of_all_pieces_are_read(database: s
         record(connection, 20, str(PieceName(DOCUMENT, 12_345_678)), b"long")
         record(connection, 21, DOCUMENT, b"")  # a notice
         record(connection, 22, str(PieceName(DOCUMENT, 0)), b"foreign", source="1.10009")
-        planted = encode_fields({"x": b"\xa6digest\xc4\x20" + sha256(b"x").digest()})
-        record(connection, 23, str(PieceName(DOCUMENT, 5)), b"planted", user_headers=planted)
+        planted = f'","pieces":"{PieceName(DOCUMENT, 6)}","digest":"'
+        record(connection, 23, str(PieceName(DOCUMENT, 5)), b"planted", content_type=planted)
+        record(connection, 24, str(PieceName(SIMILAR[0], 5)), b"planted", content_type=planted)
         for bref, name in enumerate(SIMILAR, 30):
             record(connection, bref, str(PieceName(name, 0)), b"other")
     engine = create_engine(database.replace("postgresql://", "postgresql+psycopg://"))
@@ -64,10 +64,10 @@ def test_the_pieces_of_one_document_and_pages_of_all_pieces_are_read(database: s
             assert sorted(pieces) == [
                 *(ArrivedPiece(10 + n, n, 1, sha256(b"%d" % n).digest()) for n in range(3)),
                 ArrivedPiece(20, 12_345_678, 4, sha256(b"long").digest()),
-                ArrivedPiece(23, 5, 7, b""),  # its digest is ambiguous
+                ArrivedPiece(23, 5, 7, sha256(b"planted").digest()),
             ]
             pages = [[message.bref for message in arrived(reader, "1.10008", after, 5)] for after in (0, 21, 32)]
-            assert pages == [[10, 11, 12, 20, 21], [23, 30, 31, 32], []]
+            assert pages == [[10, 11, 12, 20, 21], [23, 24, 30, 31, 32], []]
             now_ms = int(reader.exec_driver_sql("SELECT extract(epoch FROM now()) * 1000").scalar_one())
             assert [message.bref for message in arrived(reader, "1.10008", 0, 9, now_ms - 86_400_000)] == [10, 11]
     finally:
