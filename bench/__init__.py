@@ -16,6 +16,7 @@
 | datagrams, udp_relay      | documents as datagrams; a relay that loses some                                |
 | soak                      | a steady load for many minutes                                                 |
 | rabbitmq                  | SEMQ's nodes, and a node as a plain broker, compared with RabbitMQ             |
+| versions                  | this version compared with an older one                                        |
 | http                      | submissions and pages over HTTP, with large tables                             |
 | reconciliation            | the nightly job, compared with other engines                                   |
 | cluster                   | a hub of two instances, compared with one process                              |

@@ -8,7 +8,7 @@ are measured at the same time. Options add work:
     --backlog N     N documents wait for an offline institution during all other phases
     --partners N    A sends to N institutions in turn, each with its own node
 
-    ./run bench peers | broker | cluster | datagrams | http | large | secrecy | sessions | soak | reconcile
+    ./run bench against | peers | broker | cluster | datagrams | http | large | secrecy | sessions | soak | reconcile
                     other benchmarks, each with --help
 
 Exit status: 0 with figures; 1 without figures, because documents were lost, repeated or damaged, a node died, or there
@@ -33,6 +33,7 @@ from bench.network import BenchNetwork
 
 # Other benchmarks: name | module with ``main(argv)``, which returns the exit status.
 OTHERS = {
+    "against": "bench.versions.against",
     "broker": "bench.rabbitmq.broker",
     "cluster": "bench.cluster",
     "datagrams": "bench.datagrams",

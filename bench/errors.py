@@ -19,3 +19,7 @@ class Incomplete(NoFigures):
 
 class FloorFailed(NoFigures):
     """A script that measures what Postgres alone achieves (the floor) failed or was ended."""
+
+
+class NoCheckout(NoFigures):
+    """The older version could not be prepared."""

@@ -6,7 +6,9 @@ institution, which is never online. A secure network has links by TLS with certi
 
 import asyncio
 import secrets
+import sys
 from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +28,14 @@ ABSENT = "99001"  # an institution that is never online
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class NodeProgram:
+    """The interpreter of the nodes, and further environment variables."""
+
+    python: str = sys.executable
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
 class BenchNetwork:
     """The network, as an asynchronous context manager."""
 
@@ -39,11 +49,13 @@ class BenchNetwork:
         carrier: str = "",
         every: Rows | None = None,
         hub: Rows | None = None,
+        program: NodeProgram = NodeProgram(),
     ) -> None:
         """``partners``: number of receiving nodes. ``instances``: number of instances of the hub, connected by the
         broker at the URL ``carrier``; if it is empty, by a node as the broker. ``every``, ``hub``: rows of the
-        configuration of all nodes, and of the hub.
+        configuration of all nodes, and of the hub. ``program``: that of the nodes.
         """
+        self._program = program
         self._secure = secure
         self._death: asyncio.Future[NodeDied] | None = None  #: set while ``watched`` runs
         self._watches: dict[str, asyncio.Task[None]] = {}
@@ -54,7 +66,7 @@ class BenchNetwork:
             common_rows=every or {}, hub_rows=hub or {},
         )  # fmt: skip
         places = plan.write(folder)
-        self.nodes = {name: NodeProcess(place) for name, place in places.items()}
+        self.nodes = {name: NodeProcess(place, program.python) for name, place in places.items()}
         self.partners = [B, *more_partners]  #: the nodes that receive
 
     async def __aenter__(self) -> "BenchNetwork":
@@ -90,7 +102,7 @@ class BenchNetwork:
         node = self.nodes[name]
         if self._secure and name != HUB:
             await ensure_enrolled(self.nodes[HUB], node)
-        node.launch()
+        node.launch(**self._program.variables)
         async with asyncio.timeout(READY_S_MAX):
             if not await node.wait_ready():
                 raise NodeDied(f"{name}: {node.log_tail(LOG_LINES)}")

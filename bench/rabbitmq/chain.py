@@ -15,6 +15,7 @@ statuses, inquiries, deduplication or ledger.
 import asyncio
 import base64
 import hashlib
+import math
 import time
 from collections import deque
 from typing import Any
@@ -121,13 +122,16 @@ class RunningChain:
         for link in self._links:
             await link.close(2.0)
 
-    async def measure(self, messages: int) -> float:
-        """Return documents per second, from the first publish to the last receipt. Raises Incomplete, NoProgress."""
+    async def measure(self, messages: int, rate: float = math.inf) -> float:
+        """Return documents per second, from the first publish to the last receipt. Raises Incomplete, NoProgress.
+
+        ``rate``: at most so many documents are published in a second.
+        """
         first = self._next_number
         self._next_number += messages
         self._receipts.clear()
         began = time.perf_counter()
-        await asyncio.gather(self._submit(first, messages), self._await_receipts(messages))
+        await asyncio.gather(self._submit(first, messages, rate), self._await_receipts(messages))
         seconds = time.perf_counter() - began
         if sorted(self._receipts) != list(range(first, first + messages)):
             raise Incomplete("The chain lost or repeated receipts.")
@@ -139,9 +143,12 @@ class RunningChain:
         self._links.append(link)
         return await link.open_channel()
 
-    async def _submit(self, first: int, messages: int) -> None:
+    async def _submit(self, first: int, messages: int, rate: float) -> None:
         filler = (FILLER * (self._size // len(FILLER) + 1))[: self._size - SIZE_MIN]
+        started = time.perf_counter()
         for number in range(first, first + messages):
+            if rate < math.inf:
+                await asyncio.sleep(max(started + (number - first) / rate - time.perf_counter(), 0))
             publisher = self._document_publisher
             while publisher.unconfirmed >= UNCONFIRMED_MAX or not publisher.may_publish:
                 self._document_settled.clear()

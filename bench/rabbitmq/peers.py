@@ -61,7 +61,7 @@ def main(argv: list[str]) -> int:
     with ExitStack() as stack:
         cli.exit_on_sigterm()
         try:
-            rabbitmq = _start_rabbitmq(stack)
+            rabbitmq = start_rabbitmq(stack)
         except KeyboardInterrupt:
             return cli.INTERRUPTED
         return cli.in_folder(
@@ -69,7 +69,7 @@ def main(argv: list[str]) -> int:
         )
 
 
-def _start_rabbitmq(stack: ExitStack) -> RabbitServer | None:
+def start_rabbitmq(stack: ExitStack) -> RabbitServer | None:
     """Start RabbitMQ for the chain, if it is installed."""
     if not is_installed():
         say(f"{PROGRAM} is not installed, so only SEMQ's nodes are measured (Debian: apt-get install rabbitmq-server)")

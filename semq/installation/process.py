@@ -38,8 +38,9 @@ class NodeProcess:
     before_program: Callable[[], None] | None = None  #: called in the new process before the program starts
     popen: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen  #: starts the process; tests replace it
 
-    def __init__(self, place: NodePlace) -> None:
+    def __init__(self, place: NodePlace, python: str = sys.executable) -> None:
         self.place = place
+        self._python = python
         self.port = place.port  #: AMQP port; a configured 0 stays until the node serves
         self.postgres = EmbeddedPostgres(place.data_dir)  #: started by the node
         self.process: subprocess.Popen[bytes] | None = None
@@ -80,7 +81,7 @@ class NodeProcess:
         environment = {name: value for name, value in os.environ.items() if not name.upper().startswith("SEMQ_")}
         with self.place.log.open("ab") as log:
             self.process = self.popen(
-                [sys.executable, "-P", *self.program(), "--config", str(self.place.config)],
+                [self._python, "-P", *self.program(), "--config", str(self.place.config)],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, cwd=self.place.folder,
                 env=environment | variables, start_new_session=True, preexec_fn=self.before_program,
             )  # fmt: skip
