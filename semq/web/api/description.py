@@ -1,8 +1,4 @@
-"""The OpenAPI 3.1 document of a kind of node, derived from the rows of the endpoints.
-
-``openapi.local.json`` and ``openapi.hub.json`` beside this module contain the documents; a test compares these files
-with the endpoints.
-"""
+"""The OpenAPI 3.1 document of a kind of node, derived from the rows of the endpoints when it is first requested."""
 
 import re
 from collections.abc import Iterable

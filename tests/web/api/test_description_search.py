@@ -6,7 +6,6 @@ parser of HTTP. No status may be 500 or more, except 503 and 504. Errors other t
 """
 
 import asyncio
-import json
 from collections.abc import Callable, Sequence
 from itertools import cycle
 from typing import Any
@@ -20,7 +19,7 @@ from semq.access_rights import AccessRole, AccessScope
 from semq.web.access.visitor import RIGHTS, rights_of
 from tests.depth import deeper
 from tests.service.inprocess import InProcess, linked
-from tests.web.api.openapi_pages import PAGES, page
+from tests.web.api.shape import KINDS, document
 from tests.web.running import serving
 
 REQUEST_ARGUMENTS = ("method", "params", "json", "data", "content")
@@ -34,7 +33,7 @@ ALL_RIGHTS = tuple(str(right) for right in (*AccessRole, *AccessScope))
 Ask = Callable[[tuple[str, ...], dict[str, Any]], tuple[int, str]]
 
 
-@pytest.mark.parametrize("kind", PAGES)
+@pytest.mark.parametrize("kind", KINDS)
 async def test_every_request_gets_an_expected_answer_and_only_with_its_right(
     inprocess: InProcess, kind: str, pytestconfig: pytest.Config
 ) -> None:
@@ -64,7 +63,7 @@ def search(kind: str, left_out: set[str], ask: Ask, is_deep: bool) -> None:
     import schemathesis  # not at the top: every worker of pytest imports this file, but only one runs these tests
 
     turns = cycle(MODES)
-    schema = schemathesis.openapi.from_dict(json.loads(page(kind)))
+    schema = schemathesis.openapi.from_dict(document(kind))
     for result in schema.get_all_operations():
         operation: Any = result.ok()  # type: ignore[union-attr] # the document is valid: test_description
         if operation.definition.raw["operationId"] not in left_out:
@@ -73,7 +72,7 @@ def search(kind: str, left_out: set[str], ask: Ask, is_deep: bool) -> None:
 
 
 def operations_of(kind: str) -> dict[str, Any]:
-    methods = [method for path in json.loads(page(kind))["paths"].values() for method in path.values()]
+    methods = [method for path in document(kind)["paths"].values() for method in path.values()]
     return {method["operationId"]: method for method in methods if "operationId" in method}
 
 
