@@ -8,6 +8,7 @@
 | `process`       | processes that are killed and restarted: a node, a shared database server      |
 | `rabbitmq`      | a RabbitMQ node that is killed and restarted                                   |
 | `proxy`         | faults of a link: cuts, silence, delay, low bandwidth                          |
+| `installation`  | the processes of any installation under test; also of `tests.campaign`         |
 | `world`         | the installation: hub, institutions, proxies, applications                     |
 | `node_requests` | requests that are repeated until a node answers                                |
 | `faults`        | the kinds of faults, the plan of a cycle, and the class that executes the plan |

@@ -11,12 +11,14 @@ import secrets
 import signal
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from bench.rabbitmq.server import PROGRAM, is_installed
 from tests.crash import campaign
 from tests.crash.process import EXIT_UNAVAILABLE
 
+T = TypeVar("T")
 SHAPES = ("secure", "cluster", "rabbitmq", "direct")  # arguments of ``CrashWorld``
 
 
@@ -57,17 +59,14 @@ def main() -> int:
         print(f"crash: {PROGRAM} is not installed (Debian: apt-get install rabbitmq-server)", file=sys.stderr)
         return EXIT_UNAVAILABLE
     seed = arguments.seed if arguments.seed is not None else secrets.randbelow(1_000_000)
-    logging.getLogger().addHandler(logging.NullHandler())  # warnings about lost connections are expected
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-    # aio-pika does not await the close of a connection that failed early.
-    warnings.filterwarnings("ignore", "coroutine 'Connection.close' was never awaited")
+    quiet()
 
     def say(line: str) -> None:
         print(line, file=sys.stderr if arguments.json else sys.stdout, flush=True)
 
     say(f"seed {seed}, {arguments.cycles} cycles")
     try:
-        report = asyncio.run(_run(arguments, seed, say))
+        report = asyncio.run(run_until_signal(_run(arguments, seed, say)))
     except asyncio.CancelledError:
         say("interrupted; no process is left running")
         return 130
@@ -85,13 +84,24 @@ def main() -> int:
     return 0 if report.good else 1
 
 
+def quiet() -> None:
+    """Suppress the warnings that lost connections cause in client libraries."""
+    logging.getLogger().addHandler(logging.NullHandler())
+    for name in ("asyncio", "pika", "aio_pika", "aiormq"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    # aio-pika does not await the close of a connection that failed early.
+    warnings.filterwarnings("ignore", "coroutine 'Connection.close' was never awaited")
+
+
 async def _run(arguments: argparse.Namespace, seed: int, say: Callable[[str], None]) -> campaign.CampaignReport:
-    """Run a campaign; stop its processes when it is interrupted."""
-    running = asyncio.ensure_future(
-        campaign.run(
-            arguments.cycles, seed, say, arguments.group, **{name: getattr(arguments, name) for name in SHAPES}
-        )
+    return await campaign.run(
+        arguments.cycles, seed, say, arguments.group, **{name: getattr(arguments, name) for name in SHAPES}
     )
+
+
+async def run_until_signal(work: Coroutine[Any, Any, T]) -> T:
+    """Run a campaign; stop its processes when it is interrupted."""
+    running = asyncio.ensure_future(work)
     is_cancelled = False
 
     def end() -> None:

@@ -5,7 +5,7 @@ A plan is data and can be printed; ``FaultInjector`` carries it out on a ``Crash
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import cycle
@@ -16,9 +16,10 @@ import psycopg
 from semq.installation.configuration import CARRIER, DIRECT, HUB, STANDBY
 from tests.crash import node_requests, oracle
 from tests.crash.armed import failpoints
+from tests.crash.installation import HUB_2, Installation
 from tests.crash.process import CrashProcess
 from tests.crash.rabbitmq import BrokerProcess
-from tests.crash.world import ADDRESS, BROKERS, HUB_2, MEMBERS, OTHER, SIDES, C, CrashWorld
+from tests.crash.world import ADDRESS, BROKERS, MEMBERS, OTHER, SIDES, C, CrashWorld
 
 # Group of places in ``KINDS`` | its places: processes and links.
 PLACES = {
@@ -168,24 +169,26 @@ def plan(
     all_kinds = [*KINDS, *(SECURE_KINDS if secure else ()), *CLUSTER_KINDS, *DIRECT_KINDS]
     kinds = [kind for kind in all_kinds if places.get(kind[2])]
     chance = Random(f"{seed}/cycle/{number}")
-    faults = [_draw(chance, points, kinds, places) for _ in range(chance.choice((1, 1, 2, 3)))]
+    faults = [draw(chance, points, kinds, places) for _ in range(chance.choice((1, 1, 2, 3)))]
     return sorted(faults, key=lambda fault: fault.at_s)
 
 
-def _draw(
+def draw(
     chance: Random,
     points: Iterator[tuple[str, str]],
-    kinds: list[tuple[int, str, str]],
-    places: dict[str, tuple[str, ...]],
+    kinds: Sequence[tuple[int, str, str]],
+    places: Mapping[str, tuple[str, ...]],
+    texts: Mapping[str, tuple[str, ...]] = TEXTS,
 ) -> CycleFault:
+    """Draw a fault from a table of kinds."""
     _, kind, group = chance.choices(kinds, [share for share, *_ in kinds])[0]
     at_s, where, value, text = chance.uniform(0, SPAN_S), chance.choice(places[group]), 0.0, ""
     if kind in ("kill", "kill two", "kill both", "kill ends", "failpoint"):
         value = chance.choice((0.0, chance.uniform(0, 1), chance.uniform(0, BACK_S_MAX)))
     if kind == "kill two":
         text = chance.choice([node for node in places[group] if node != where])
-    if kind in TEXTS:
-        text = chance.choice(TEXTS[kind])
+    if kind in texts:
+        text = chance.choice(texts[kind])
     if kind == "failpoint":
         where, point = next(points)
         text = f"{point}:{_draw_count(chance, point)}"
@@ -216,13 +219,13 @@ def _draw_count(chance: Random, point: str) -> int:
     )
 
 
-class FaultInjector:
-    def __init__(self, world: CrashWorld) -> None:
+class InstallationFaults:
+    """Carries out the faults that any installation can have."""
+
+    def __init__(self, world: Installation) -> None:
         self._world = world
         self.done: Counter[str] = Counter()  #: faults begun, by kind
-        self.retired = 0  #: retired stores
         self.taken_over: Counter[str] = Counter()  #: takeovers, by fault of the former owner
-        self._revoking = {side: asyncio.Lock() for side in SIDES}
         self._striking_second_store = asyncio.Lock()
         self._changing_store = asyncio.Lock()  #: one takeover, retirement or move at a time
         self._kinds: dict[str, Callable[[CycleFault], Awaitable[None]]] = {
@@ -230,10 +233,8 @@ class FaultInjector:
             "kill two": self._kill_two,
             "kill postgres": self._kill_postgres,
             "kill both": self._kill_both,
-            "kill ends": self._kill_ends,
             "kill twice": self._kill_twice,
             "kill postgres at start": self._kill_postgres_at_start,
-            "failpoint": self._arm,
             "freeze": self._freeze,
             "cut": self._cut,
             "cut in a frame": self._cut_in_a_frame,
@@ -243,14 +244,16 @@ class FaultInjector:
             "throttle": lambda fault: self._disturb_link(fault, "bytes_per_s", SPAN_S),
             "crumbs": lambda fault: self._disturb_link(fault, "write_bytes_max", SPAN_S, int(fault.value)),
             "refuse": lambda fault: self._close_links(fault.value, fault.where),
-            "change ways": self._change_ways,
             "renew": self._renew,
-            "revoke": self._revoke,
             "move": self._move,
             "take over": self._take_over,
             "suspend": self._suspend,
-            "retire": self._retire,
         }
+
+    @property
+    def kinds(self) -> set[str]:
+        """The kinds of faults that can be carried out."""
+        return set(self._kinds)
 
     async def run(self, faults: list[CycleFault]) -> None:
         """Carry out the faults of a cycle, each at its time; return when all have ended."""
@@ -265,7 +268,11 @@ class FaultInjector:
         is_alone = fault.kind in ALONE and HUB_2 in (fault.where, fault.text)
         async with self._striking_second_store if is_alone else nullcontext():
             self.done[fault.kind] += 1
-            await self._kinds[fault.kind](fault)
+            await self.execute(fault)
+
+    async def execute(self, fault: CycleFault) -> None:
+        """Carry out a fault now."""
+        await self._kinds[fault.kind](fault)
 
     async def _kill(self, fault: CycleFault) -> None:
         self._process(fault.where).kill(fault.value)
@@ -282,10 +289,6 @@ class FaultInjector:
         node.kill_postgres()
         node.kill(fault.value)
 
-    async def _kill_ends(self, fault: CycleFault) -> None:
-        for side in SIDES:
-            self._world.nodes[side].kill(fault.value)
-
     async def _kill_twice(self, fault: CycleFault) -> None:
         node = self._world.serving_process(fault.where)
         node.kill(0.0)
@@ -298,11 +301,6 @@ class FaultInjector:
         node.kill(0.0)
         await asyncio.sleep(fault.value)
         node.kill_postgres()
-
-    async def _arm(self, fault: CycleFault) -> None:
-        node = self._world.serving_process(fault.where)
-        node.kill(fault.value, fault.text)
-        await node.wait_for_failpoint(STRIKE_S)
 
     async def _freeze(self, fault: CycleFault) -> None:
         process = self._process(fault.where)
@@ -325,11 +323,6 @@ class FaultInjector:
         await asyncio.sleep(fault.value)
         proxy.change(**{fault.text: False})
 
-    async def _change_ways(self, fault: CycleFault) -> None:
-        """Close the direct link, then the links to the hub: documents under way take the other way."""
-        await self._close_links(fault.value, fault.where)
-        await self._close_links(fault.value, *PLACES["links"])
-
     async def _close_links(self, duration_s: float, *where: str) -> None:
         proxies = [self._world.proxies[name] for name in where]
         for proxy in proxies:
@@ -345,32 +338,6 @@ class FaultInjector:
         world.certificate_changes.renewed[where] += 1
         await node_requests.ask(lambda: world.serving_process(where), "cert.renew")
 
-    async def _revoke(self, fault: CycleFault) -> None:
-        """Revoke the certificates of an institution; its node enrols again, with another key.
-
-        Without the lock, a second revocation would revoke the new certificate.
-        """
-        world, node = self._world, self._world.nodes[fault.where]
-        async with self._revoking[fault.where]:
-            world.certificate_changes.revoked[fault.where] += 1
-            lived_s = await node_requests.revoke_and_measure(world.nodes[HUB], ADDRESS[fault.where])
-            if lived_s > node_requests.REVOKED_S_MAX:
-                world.complaints.append(f"the link of {fault.where} lived {lived_s:.1f} s after its revocation")
-            if world.direct:
-                await self._await_end_of_direct_link(OTHER[fault.where], fault.where)
-            await node.down()
-            await world.enrol(fault.where)
-            node.up()
-
-    async def _await_end_of_direct_link(self, side: str, revoked: str) -> None:
-        """Wait until ``side`` has ended its direct session with a revoked partner, or is being revoked, too."""
-        try:
-            await node_requests.until_no_direct_link(
-                self._world.nodes[side], ADDRESS[revoked], self._revoking[side].locked
-            )
-        except TimeoutError:
-            self._world.complaints.append(f"{side} still has a direct session with {revoked} after the revocation")
-
     async def _move(self, fault: CycleFault) -> None:
         """Move the home of an institution while documents wait for it in the former store."""
         async with self._changing_store:
@@ -378,7 +345,7 @@ class FaultInjector:
 
     async def _move_homes(self, hub: str, *sides: str) -> None:
         world = self._world
-        nodes = [ADDRESS[side] for side in sides]
+        nodes = [self._world.addresses[side] for side in sides]
         await node_requests.ask(lambda: world.serving_process(hub), "stores.move", store=world.store(hub), nodes=nodes)
 
     async def _take_over(self, fault: CycleFault) -> None:
@@ -424,8 +391,74 @@ class FaultInjector:
                 owner.resume()
                 standby.up()
 
+    async def _disturb_link(self, fault: CycleFault, name: str, duration_s: float, value: float | None = None) -> None:
+        """Set a field of ``LinkFaults`` for a time, to ``value``, or to the value of the fault."""
+        proxy = self._world.proxies[fault.where]
+        proxy.change(**{name: fault.value if value is None else value})
+        await asyncio.sleep(duration_s)
+        proxy.clear()
+
+
+class FaultInjector(InstallationFaults):
+    """Carries out the faults of a crash campaign."""
+
+    def __init__(self, world: CrashWorld) -> None:
+        super().__init__(world)
+        self._crash_world = world
+        self.retired = 0  #: retired stores
+        self._revoking = {side: asyncio.Lock() for side in SIDES}
+        self._kinds |= {
+            "kill ends": self._kill_ends,
+            "failpoint": self._arm,
+            "change ways": self._change_ways,
+            "revoke": self._revoke,
+            "retire": self._retire,
+        }
+
+    async def _kill_ends(self, fault: CycleFault) -> None:
+        for side in SIDES:
+            self._crash_world.nodes[side].kill(fault.value)
+
+    async def _arm(self, fault: CycleFault) -> None:
+        node = self._crash_world.serving_process(fault.where)
+        node.kill(fault.value, fault.text)
+        await node.wait_for_failpoint(STRIKE_S)
+
+    async def _change_ways(self, fault: CycleFault) -> None:
+        """Close the direct link, then the links to the hub: documents under way take the other way."""
+        await self._close_links(fault.value, fault.where)
+        await self._close_links(fault.value, *PLACES["links"])
+
+    async def _revoke(self, fault: CycleFault) -> None:
+        """Revoke the certificates of an institution; its node enrols again, with another key.
+
+        Without the lock, a second revocation would revoke the new certificate.
+        """
+        world, node = self._crash_world, self._crash_world.nodes[fault.where]
+        async with self._revoking[fault.where]:
+            world.certificate_changes.revoked[fault.where] += 1
+            lived_s = await node_requests.revoke_and_measure(world.nodes[HUB], ADDRESS[fault.where])
+            if lived_s > node_requests.REVOKED_S_MAX:
+                world.complaints.append(f"the link of {fault.where} lived {lived_s:.1f} s after its revocation")
+            if world.direct:
+                await self._await_end_of_direct_link(OTHER[fault.where], fault.where)
+            await node.down()
+            await world.enrol(fault.where)
+            node.up()
+
+    async def _await_end_of_direct_link(self, side: str, revoked: str) -> None:
+        """Wait until ``side`` has ended its direct session with a revoked partner, or is being revoked, too."""
+        try:
+            await node_requests.until_no_direct_link(
+                self._crash_world.nodes[side], ADDRESS[revoked], self._revoking[side].locked
+            )
+        except TimeoutError:
+            self._crash_world.complaints.append(
+                f"{side} still has a direct session with {revoked} after the revocation"
+            )
+
     async def _retire(self, fault: CycleFault) -> None:
-        world, hub = self._world, self._world.nodes[HUB]
+        world, hub = self._crash_world, self._crash_world.nodes[HUB]
         async with self._changing_store:
             store = world.store(fault.where)
             pair = [world.nodes[name] for name in (fault.where, STANDBY)]
@@ -457,16 +490,9 @@ class FaultInjector:
 
     def _remaining_rows(self, hub: str) -> dict[str, int]:
         try:
-            return oracle.leftovers_of(self._world, hub)
+            return oracle.leftovers_of(self._crash_world, hub)
         except psycopg.OperationalError:
             return {"its server does not answer": 1}
-
-    async def _disturb_link(self, fault: CycleFault, name: str, duration_s: float, value: float | None = None) -> None:
-        """Set a field of ``LinkFaults`` for a time, to ``value``, or to the value of the fault."""
-        proxy = self._world.proxies[fault.where]
-        proxy.change(**{name: fault.value if value is None else value})
-        await asyncio.sleep(duration_s)
-        proxy.clear()
 
 
 assert SIDES == ("a", "b"), "the names of links in PLACES end in the names of the sides"

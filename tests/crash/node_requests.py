@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from semq.app import Client
+from semq.app import Client, RefusedByNode
 from semq.errors import SemqError
 from tests.crash.process import CrashProcess
 
@@ -58,3 +58,20 @@ async def until_no_direct_link(node: CrashProcess, to: str, is_excused: Callable
 
 async def _is_online(hub: CrashProcess, address: str) -> bool:
     return any(row["node"] == address and row["online"] for row in await ask(hub, "nodes.list"))
+
+
+async def ask_or_refused(node: CrashProcess, operation: str, **arguments: Any) -> str:
+    """Request an operation until it is answered; return the reason of a refusal, or an empty text."""
+    refusal = ""
+
+    async def act() -> Any:
+        nonlocal refusal
+        async with Client(node.url, patience_s=10.0) as client:
+            try:
+                return await client.request(operation, arguments)
+            except RefusedByNode as error:
+                refusal = str(error)
+                return None
+
+    await repeat_until_done(act)
+    return refusal

@@ -86,7 +86,7 @@ def judge(world: CrashWorld) -> OracleFindings:
         findings.violations += map(str, world.certificate_changes.unexplained(lines, given_up))
     for process in world.nodes.values():
         if process.name != CARRIER:
-            _judge_log(process.name, process.place.log, findings)
+            judge_log(process.name, process.place.log, findings)
     findings.violations += world.complaints
     return findings
 
@@ -286,7 +286,7 @@ def _judge_any_ledger(node: str, url: str, findings: OracleFindings) -> list[Ala
     return [AlarmLine(node, *alarm) for alarm in alarms]
 
 
-def _judge_log(node: str, log: Path, findings: OracleFindings) -> None:
+def judge_log(node: str, log: Path, findings: OracleFindings) -> None:
     """Check that a log has no tracebacks."""
     for line in log.read_text("utf-8", "replace").splitlines():
         # a killed process may leave an incomplete line

@@ -19,7 +19,6 @@ With RabbitMQ, the carrier is a cluster of three nodes. Each proxy ``way-…`` l
 has the addresses of the other two.
 """
 
-import asyncio
 import json
 from contextlib import ExitStack
 from dataclasses import replace
@@ -31,18 +30,15 @@ from psycopg import sql
 
 from bench.rabbitmq.server import cluster_nodes, port_mapper
 from semq.installation.configuration import CARRIER, DIRECT, HUB, STANDBY, ApplicationLogin, InstallationPlan
-from semq.installation.enrolment import ensure_enrolled
 from tests.crash import node_requests
 from tests.crash.application import DocumentConsumer, Submitter
 from tests.crash.book import Book
 from tests.crash.documents import PIECES_FROM, DocumentStream
 from tests.crash.excuses import CertificateChanges
-from tests.crash.process import CrashProcess, SharedServer
-from tests.crash.proxy import Proxy
+from tests.crash.installation import HUB_2, Installation
 from tests.crash.rabbitmq import BrokerProcess
 
 A, B, C = "a", "b", "c"
-HUB_2 = "hub-2"
 SIDES = (A, B)
 OTHER = {A: B, B: A}
 MEMBERS = (*SIDES, C)  # of the group
@@ -92,8 +88,8 @@ def other_members(side: str) -> tuple[str, ...]:
     return tuple(member for member in MEMBERS if member != side)
 
 
-class CrashWorld:
-    """All processes of a campaign."""
+class CrashWorld(Installation):
+    """The installation of a crash campaign, and its applications."""
 
     def __init__(
         self,
@@ -107,25 +103,14 @@ class CrashWorld:
     ) -> None:
         """``secure``: links with TLS and certificates, most documents sealed. ``rabbitmq`` needs ``cluster``,
         ``direct`` needs ``secure``."""
-        self.folder = folder
-        self.direct = direct
-        self.secure = secure
-        self.cluster = cluster
-        self.rabbitmq = rabbitmq
-        #: By name of the store: database URLs of the second instance, also of retired stores.
-        self.second_urls: dict[str, str] = {}
-        self.store_number = 2  #: semq_id and semq_db_id of the second instance's present store
-        self.complaints: list[str] = []
-        self.certificate_changes = CertificateChanges(ADDRESS, OTHER, receivers=(C,))
-        #: Proxy | process.
-        self._targets = (
+        targets = (
             RABBITMQ_PROXIES if rabbitmq else CLUSTER_PROXIES if cluster else DIRECT_PROXIES if direct else PROXIES
         )
-        self.proxies = {name: Proxy() for name in self._targets}
-        self.nodes: dict[str, CrashProcess] = {}
-        self.brokers: dict[str, BrokerProcess] = {}
-        #: Postgres server of the second instance and its standby.
-        self.server = SharedServer(folder / "store-2") if cluster else None
+        super().__init__(folder, targets, ADDRESS, cluster=cluster)
+        self.direct = direct
+        self.secure = secure
+        self.rabbitmq = rabbitmq
+        self.certificate_changes = CertificateChanges(ADDRESS, OTHER, receivers=(C,))
         self.streams = {
             side: DocumentStream(seed, side, OTHER[side], sealed=secure, members=other_members(side)) for side in SIDES
         }
@@ -135,45 +120,10 @@ class CrashWorld:
         self._seed = seed
         self._resources = ExitStack()
 
-    @property
-    def processes(self) -> dict[str, CrashProcess | BrokerProcess]:
-        return {**self.nodes, **self.brokers}
-
-    @property
-    def store_names(self) -> tuple[str, ...]:
-        """The names of all stores, also retired ones."""
-        return HUB, *self.second_urls, *MEMBERS
-
-    def database(self, store: str) -> str | None:
-        """Return the URL of a store; None while the server does not run."""
-        if self.server is None or store not in self.second_urls:
-            return self.nodes[store].postgres.running_url()
-        return self.second_urls[store] if self.server.postgres.pid is not None else None
-
-    def store(self, hub: str) -> str:
-        """Return the present store of a hub instance, as in locators."""
-        return "1.1" if hub == HUB else f"{self.store_number}.{self.store_number}"
-
-    def serving_process(self, name: str) -> CrashProcess:
-        """Return the process that serves this node's store: the node or the standby."""
-        node = self.nodes[name]
-        return node.other if node.other is not None and node.other.owns_store else node
-
     async def start(self) -> None:
         """Start all processes and applications; return when all nodes serve."""
         await self.prepare()
-        for broker in self.brokers.values():
-            broker.begin()
-        self.nodes[HUB].begin()
-        await self.nodes[HUB].wait_until_serving()
-        if self.secure:
-            for member in MEMBERS:
-                await self.enrol(member)
-        await node_requests.ask(self.nodes[HUB], "definitions.import", document=DEFINITIONS)
-        for name, node in self.nodes.items():
-            if name != HUB:
-                node.begin()
-        await self.wait_until_ready()
+        await self.start_nodes(MEMBERS if self.secure else (), DEFINITIONS)
         for member in MEMBERS:
             place = self.nodes[member].place
             scheme, trust = ("amqps", place.data_dir / "pki" / "trust.pem") if place.tls else ("amqp", None)
@@ -189,8 +139,7 @@ class CrashWorld:
 
     async def prepare(self) -> None:
         """Start the proxies and the shared server, and write the configurations. The processes are not started yet."""
-        for proxy in self.proxies.values():
-            await proxy.start()
+        await self.start_proxies()
         if self.rabbitmq:
             mapper = self._resources.enter_context(port_mapper())
             nodes = cluster_nodes(self.folder, mapper, len(BROKERS), PLAN.login)
@@ -207,29 +156,12 @@ class CrashWorld:
         if self.direct:
             links[DIRECT] = [self.proxies[DIRECT].port]
         carrier_url = f"amqp://127.0.0.1:{self.brokers[BROKERS[0]].port}" if self.rabbitmq else ""
-        shared = ""
-        if self.server is not None:
-            shared = self.second_urls[HUB_2] = await self.server.start()
+        shared = await self.start_server()
         installation = replace(
             PLAN, secure=self.secure, direct=SIDES if self.direct else None, instances=2 if self.cluster else 1,
             carrier=carrier_url, shared_database=shared,
         )  # fmt: skip
-        places = installation.write(self.folder, links)
-        self.nodes = {name: CrashProcess(place, self.complaints) for name, place in places.items()}
-        if self.server is not None:
-            first, second = self.nodes[HUB_2], self.nodes[STANDBY]
-            first.other, second.other = second, first
-            first.postgres = second.postgres = self.server.postgres
-        for name, process in self.processes.items():
-            self._connect_proxies(process, *(proxy for proxy, target in self._targets.items() if target == name))
-
-    async def wait_until_ready(self) -> None:
-        """Wait until all nodes serve. Raises TimeoutError."""
-        await asyncio.gather(*(process.wait_until_serving() for process in self.processes.values()))
-
-    async def enrol(self, member: str) -> None:
-        """Get a certificate for a node; the node uses it from its next start."""
-        await node_requests.repeat_until_done(lambda: ensure_enrolled(self.nodes[HUB], self.nodes[member], again=True))
+        self.add_nodes(installation.write(self.folder, links))
 
     async def remove_interrupted_pieces(self) -> None:
         """Let nodes remove the pieces of interrupted uploads now."""
@@ -252,14 +184,13 @@ class CrashWorld:
 
     async def stop(self) -> None:
         await self._end_applications()
-        await asyncio.gather(*(node.stop() for node in self.nodes.values()))
-        await asyncio.gather(*(broker.stop() for broker in self.brokers.values()))
+        await self.stop_processes()
         await self._end_proxies_and_books()
 
     async def remove(self) -> None:
         """End everything immediately."""
         await self._end_applications()
-        await asyncio.gather(*(process.remove() for process in self.processes.values()))
+        await self.remove_processes()
         await self._end_proxies_and_books()
 
     async def _end_applications(self) -> None:
@@ -269,12 +200,9 @@ class CrashWorld:
             await consumer.stop()
 
     async def _end_proxies_and_books(self) -> None:
-        for proxy in self.proxies.values():
-            await proxy.stop()
+        await self.end_proxies_and_server()
         for book in self.books.values():
             book.close()
-        if self.server is not None:
-            await self.server.stop()
         self._resources.close()
 
     # ------------------------------------------------------------ inside
@@ -291,13 +219,3 @@ class CrashWorld:
         except psycopg.OperationalError as error:  # the server was killed
             raise ConnectionError(str(error)) from error
         return server.url_of(database)
-
-    def _connect_proxies(self, node: CrashProcess | BrokerProcess, *proxies: str) -> None:
-        """Let proxies lead to a node while it serves. Otherwise they reset connections."""
-
-        def set_target(target: tuple[str, int] | None) -> None:
-            for proxy in proxies:
-                self.proxies[proxy].target = target
-
-        node.on_ready = lambda: set_target(("127.0.0.1", node.port))
-        node.on_end = lambda: set_target(None)
