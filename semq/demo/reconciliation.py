@@ -64,7 +64,7 @@ async def reconcile(
         say("every node extracts today's lines of its ledger")
         # 10008 is last: it may send its extract as a document, and no extract may contain lines of that document.
         for name in sorted(places, key=lambda name: name == SENDER):
-            await _run("extract", "--config", places[name].config, *DATE)
+            await run_command("extract", "--config", places[name].config, *DATE)
         if secure:
             await _collect(places, say)
         planted = await _plant(places, say, secure=secure) if inject else []
@@ -85,14 +85,15 @@ async def _collect(places: Mapping[str, NodePlace], say: Say) -> None:
     storage = ("--user", COLLECTOR, "--extracts", places[HUB].folder / EXTRACTS, "--idle", IDLE_S)
     arrived: set[str] = set()
     for _ in range(COLLECTS_MAX):
-        arrived |= set((await _run("collect", "--config", places[RECEIVER].config, *storage))["extracts"])
+        arrived |= set((await run_command("collect", "--config", places[RECEIVER].config, *storage))["extracts"])
         if len(arrived) == len((SENDER, RECEIVER)):
             break
 
 
 async def _plant(places: Mapping[str, NodePlace], say: Say, *, secure: bool) -> list[dict[str, str]]:
     keys = [argument for place in places.values() for argument in ("--signed-by", place.config)] if secure else []
-    defects: list[dict[str, str]] = (await _run("plant", "--config", places[HUB].config, *DATE, *keys))["planted"]
+    answer = await run_command("plant", "--config", places[HUB].config, *DATE, *keys)
+    defects: list[dict[str, str]] = answer["planted"]
     for defect in defects:
         say(f"planted: {defect['verdict']}: {defect['how']}")
     return defects
@@ -100,7 +101,7 @@ async def _plant(places: Mapping[str, NodePlace], say: Say, *, secure: bool) -> 
 
 async def _compare(place: NodePlace, say: Say, planted: list[dict[str, str]], *, hub_died: bool) -> Reconciliation:
     say("Spark compares the ledgers of all nodes, which takes some seconds")
-    result = await _run("run", "--config", place.config, *DATE, "--memory", "1g")
+    result = await run_command("run", "--config", place.config, *DATE, "--memory", "1g")
     verdicts = {name: number for name, number in result["verdicts"].items() if number}
     seen = count_exceptions(Path(result["report"]).parent / "exceptions.csv", planted, hub_died=hub_died)
     return Reconciliation(result["outcome"], result["messages"], verdicts, result["report"], planted, *seen)
@@ -109,7 +110,7 @@ async def _compare(place: NodePlace, say: Say, planted: list[dict[str, str]], *,
 async def _repair(places: Mapping[str, NodePlace], say: Say, reconciliation: Reconciliation) -> None:
     for name in (SENDER, RECEIVER):
         reports = ("--reports", places[name].folder / REPORTS, *DATE, "--yes")
-        answer = await _run("apply", "--config", places[name].config, *reports)
+        answer = await run_command("apply", "--config", places[name].config, *reports)
         counts = reconciliation.repaired[name] = answer["counts"]
         repairs = ", ".join(f"{number} {result}" for result, number in counts.items())
         say(f"{name} applies the repair list that the hub has signed: {repairs or 'nothing to do'}")
@@ -138,7 +139,7 @@ async def _install_spark(say: Say) -> bool:
     return await process.wait() == 0
 
 
-async def _run(command: str, *arguments: object) -> dict[str, Any]:
+async def run_command(command: str, *arguments: object) -> dict[str, Any]:
     """Run a command and return its JSON result. Raises CalledProcessError if it fails without a report."""
     process = await asyncio.create_subprocess_exec(
         *COMMAND, command, *map(str, arguments), "--json", stdin=DEVNULL, stdout=PIPE, stderr=PIPE

@@ -1,0 +1,19 @@
+"""Campaigns over all doors: a notebook is compared with doors, ledgers and the verdicts of the reconciliation.
+
+| module       | contents                                                                       |
+|--------------|--------------------------------------------------------------------------------|
+| `traffic`    | the table of kinds of documents, and the lanes that draw from it               |
+| `notebook`   | what was handed over, told and received                                        |
+| `senders`    | applications that hand over, a class for each door                             |
+| `receivers`  | applications that receive, a class for each door                               |
+| `world`      | the table of institutions, their nodes and applications                        |
+| `faults`     | the table of faults, and the class that carries them out                       |
+| `statements` | what ledgers and reconciliation say                                            |
+| `judgement`  | the comparison                                                                 |
+| `samples`    | memory, descriptors, rows and latencies                                        |
+| `campaign`   | traffic, faults, healing, comparison, the report                               |
+
+`./run campaign --minutes 3`; a failing campaign prints the statements about the documents in question, and keeps its
+folder: notebook, logs, databases, and `leftover.txt` with the rows that were never settled. The processes are those of
+`tests.crash`.
+"""

@@ -1,0 +1,302 @@
+"""One campaign: traffic and faults for some minutes, then everything is healed and drained, and the judge compares.
+
+The same seed draws the same documents in each lane and the same faults; what meets what depends on the machine.
+"""
+
+import asyncio
+import json
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from random import Random
+from subprocess import CalledProcessError
+from typing import Any
+
+import psycopg
+
+from tests.campaign import faults, samples, statements
+from tests.campaign.judgement import KINDS, Findings, Judge
+from tests.campaign.notebook import CANCELLED, CONFIRMED, IN_DOUBT, Handed, Notebook
+from tests.campaign.samples import Sample
+from tests.campaign.senders import Answer, InDoubt, Sender
+from tests.campaign.statements import Statements
+from tests.campaign.traffic import Traffic
+from tests.campaign.world import CampaignWorld, Institution
+from tests.crash.oracle import OracleFindings, judge_log
+
+DRAIN_S = 120.0  # longest time from the last fault until nothing waits
+POLL_S = 0.5
+POLLS_BETWEEN_REMOVALS = 10
+RETRY_S = 0.2
+RATE = 6.0  # documents a second of all lanes together
+SHOWN_MAX = 15  # documents whose statements are printed
+BATCH = 3  # documents in a transaction
+
+
+@dataclass
+class Report:
+    """The result; ``--json`` prints it."""
+
+    seed: int
+    minutes: float
+    documents: int = 0
+    disagreements: int = 0  #: documents about which the statements differ
+    lost: int = 0
+    duplicated: int = 0
+    reordered: int = 0
+    false_outcomes: int = 0
+    verdict_disagreements: int = 0
+    other: int = 0  #: bytes, attributes, records
+    complaints: int = 0  #: faults of processes: ends without a cause, tracebacks, rows that are never settled
+    faults: int = 0
+    kills: int = 0
+    rss_growth_mib: float = 0.0
+    rows_growth: float = 0.0
+    p99_ms_first: float = 0.0
+    p99_ms_last: float = 0.0
+    drained_s: float = 0.0
+    seconds: float = 0.0
+    documents_by_kind: dict[str, int] = field(default_factory=dict)
+    documents_by_door: dict[str, int] = field(default_factory=dict)
+    certainties: dict[str, int] = field(default_factory=dict)
+    faults_by_kind: dict[str, int] = field(default_factory=dict)
+    verdicts: dict[str, int] = field(default_factory=dict)
+    samples: list[Sample] = field(default_factory=list)
+    details: list[str] = field(default_factory=list)
+    folder: str = ""  #: kept after a failure
+
+    @property
+    def is_good(self) -> bool:
+        return self.documents > 0 and not (self.disagreements or self.complaints)
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+async def run(
+    minutes: float, seed: int, say: Callable[[str], None], *, rate: float = RATE, has_faults: bool = True
+) -> Report:
+    """Run one campaign in a folder of its own, which is kept after a failure."""
+    folder = Path(tempfile.mkdtemp(prefix="semq-campaign-"))
+    campaign = Campaign(folder, minutes, seed, say, rate=rate, has_faults=has_faults)
+    try:
+        report = await campaign.run()
+    except BaseException:
+        say(f"the files of the campaign are kept in {folder}")
+        raise
+    if report.is_good:
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        report.folder = str(folder)
+    return report
+
+
+class Campaign:
+    def __init__(
+        self, folder: Path, minutes: float, seed: int, say: Callable[[str], None], *, rate: float, has_faults: bool
+    ) -> None:
+        self._notebook = Notebook(folder / "notebook.jsonl")
+        self._world = CampaignWorld(folder, seed, self._notebook)
+        self._faults = faults.CampaignFaults(self._world)
+        self._folder, self._seed, self._say = folder, seed, say
+        self._minutes, self._rate, self._has_faults = minutes, rate, has_faults
+        self._numbers = count(1)
+        self._ends_at = 0.0
+        self.report = Report(seed, minutes)
+
+    async def run(self) -> Report:
+        """Run the campaign; return its report."""
+        started = time.monotonic()
+        report = self.report
+        try:
+            await self._world.start(datetime.now(UTC).hour)
+            self._say(f"all nodes serve after {time.monotonic() - started:.1f} s")
+            recording = asyncio.create_task(samples.record(self._world, report.samples))
+            await self._load()
+            recording.cancel()
+            await self._settle()
+            found = await self._compare()
+            self._describe(found)
+            await self._world.stop()
+        finally:
+            await self._world.remove()
+            self._notebook.close()
+            report.seconds = round(time.monotonic() - started, 1)
+        world = self._world
+        report.details += [f"complaint: {text}" for text in world.complaints]
+        report.complaints = len(world.complaints)
+        return report
+
+    # ------------------------------------------------------------ traffic and faults
+
+    async def _load(self) -> None:
+        """Hand over documents and strike until the time is over; return when each act has its answer."""
+        self._ends_at = time.monotonic() + self._minutes * 60
+        lanes = [
+            asyncio.create_task(self._lane(institution, sender, self._world.traffic(institution, door, lane, sender)))
+            for institution, door, lane, sender in self._world.senders
+        ]
+        if self._has_faults:
+            await self._strike()
+        else:
+            await asyncio.sleep(max(self._ends_at - time.monotonic(), 0))
+        for proxy in self._world.proxies.values():
+            proxy.clear()
+        await self._world.wait_until_ready()
+        self._say("the last fault has ended; waiting for the answers")
+        done, pending = await asyncio.wait(lanes, timeout=DRAIN_S)
+        for lane in pending:
+            lane.cancel()
+            self._world.complaints.append(f"a lane got no answer for {DRAIN_S:g} s after the last fault")
+        for lane in done:
+            lane.result()
+
+    async def _lane(self, institution: Institution, sender: Sender, traffic: Traffic) -> None:
+        chance = Random(f"{self._seed}/{institution.name}/pace")
+        pause_s = len(self._world.senders) / self._rate
+        while time.monotonic() < self._ends_at:
+            document = traffic.draw(next(self._numbers), int(time.time() * 1000))
+            documents = [document]
+            if "tx" in document.traits:
+                documents += [traffic.like(document, next(self._numbers)) for _ in range(BATCH - 1)]
+            await self._hand_over(sender, documents)
+            await asyncio.sleep(2 * pause_s * chance.random())
+
+    async def _hand_over(self, sender: Sender, documents: list[Handed]) -> None:
+        """Hand over documents until the answer is certain, except for those that stay in doubt."""
+        traits = documents[0].traits
+        for document in documents:
+            self._notebook.hand(document)
+        while True:
+            try:
+                answer = await sender.hand(documents)
+            except InDoubt as doubt:
+                for document in documents:
+                    self._notebook.note(document.number, IN_DOUBT, reason=repr(doubt.__cause__))
+                if "doubtful" in traits:
+                    return
+                await asyncio.sleep(RETRY_S)
+                continue
+            break
+        self._tell(documents, answer)
+        if "repeat" in traits:
+            await self._repeat(sender, documents)
+        if "cancel" in traits and answer.word == CONFIRMED:
+            await self._cancel(documents[0])
+
+    def _tell(self, documents: list[Handed], answer: Answer) -> None:
+        for document in documents:
+            self._notebook.tell(document, answer.word, lk0=answer.lk0, reason=answer.reason)
+
+    async def _repeat(self, sender: Sender, documents: list[Handed]) -> None:
+        """Hand over a confirmed document again, with its token."""
+        (document,) = documents
+        try:
+            answer = await sender.hand(documents)
+        except InDoubt:
+            return
+        self._notebook.note(document.number, f"repeated: {answer.word}", lk0=answer.lk0, reason=answer.reason)
+        if answer.word != document.certainty:
+            self._world.complaints.append(
+                f"document {document.number} was {document.certainty}, its repeat {answer.word}"
+            )
+
+    async def _cancel(self, document: Handed) -> None:
+        refusal = await self._world.cancel(document)
+        self._notebook.note(document.number, "cancelled", refusal=refusal)
+        if refusal and document.ends == {CANCELLED} and "SEMQ-1207" not in refusal:
+            self._world.complaints.append(f"document {document.number} could not be cancelled: {refusal}")
+
+    async def _strike(self) -> None:
+        for number in count(1):
+            plan = faults.plan(self._seed, number)
+            if time.monotonic() + plan.pause_s > self._ends_at:
+                break
+            self._say(f"{self._ends_at - time.monotonic():5.0f} s left: " + "; ".join(map(str, plan.faults)))
+            await self._faults.strike(plan.faults)
+            await asyncio.sleep(plan.pause_s)
+        await asyncio.sleep(max(self._ends_at - time.monotonic(), 0))
+
+    # ------------------------------------------------------------ the end
+
+    async def _settle(self) -> None:
+        """Wait until nothing waits at any node, and the applications were told all outcomes."""
+        began = time.monotonic()
+        rows: dict[str, int] = {}
+        try:
+            async with asyncio.timeout(DRAIN_S):
+                for turn in count():
+                    try:
+                        rows = await asyncio.to_thread(statements.waiting, self._world)
+                    except psycopg.OperationalError:  # a node restarts its server
+                        rows = {"a database": 1}
+                    if not rows and all(process.is_ready for process in self._world.processes.values()):
+                        break
+                    if turn % POLLS_BETWEEN_REMOVALS == 0:
+                        await self._world.remove_interrupted_pieces()
+                    await asyncio.sleep(POLL_S)
+        except TimeoutError:
+            self._world.complaints.append(f"rows wait {DRAIN_S:g} s after the last fault: {rows}")
+            leftover = self._folder / "leftover.txt"
+            leftover.write_text(await asyncio.to_thread(statements.dump, self._world))
+        self.report.drained_s = round(time.monotonic() - began, 1)
+        self._say(f"drained after {self.report.drained_s} s: {rows or 'nothing waits'}")
+
+    async def _compare(self) -> Findings:
+        await asyncio.sleep(statements.SETTLED_S)  # the last events
+        await self._world.tell_states()
+        stated: Statements = await asyncio.to_thread(statements.read_ledgers, self._world)
+        self._world.complaints += [f"alarm: {text}" for text in stated.alarms]
+        self._say("the ledgers are extracted and compared")
+        try:
+            await statements.add_verdicts(self._world, stated)
+        except CalledProcessError as error:
+            self._world.complaints.append(f"the reconciliation failed: {error.cmd} {error.stderr}")
+        found = OracleFindings()
+        for node in self._world.nodes.values():
+            judge_log(node.name, node.place.log, found)
+        self._world.complaints += found.violations
+        self.report.verdicts = dict(Counter(row.verdict for row in stated.verdicts.values()))
+        findings = Judge(self._notebook, stated).judge()
+        for number in sorted(findings.texts)[:SHOWN_MAX]:
+            self.report.details += self._statements_about(number, findings, stated)
+        return findings
+
+    def _statements_about(self, number: int, findings: Findings, stated: Statements) -> list[str]:
+        """Return the four statements about a document, and its time line."""
+        lines = [f"document {number}: {text}" for text in findings.texts[number]]
+        document = self._notebook.documents.get(number)
+        if document is not None:
+            lines.append(
+                f"  notebook: {document.kind} by {document.door} of {document.source} to {document.receivers},"
+                f" {document.certainty} {document.refusal}"
+            )
+            lines.append(f"  told: {document.outcomes}")
+        for story in stated.by_number.get(number, []):
+            row = stated.verdicts.get(story.lk0)
+            lines += [f"  ledgers: {story.described()}", f"  verdict: {row}"]
+        if document is not None:
+            lines += [f"    {line}" for line in self._notebook.time_line(number)]
+        return lines
+
+    def _describe(self, findings: Findings) -> None:
+        report, documents = self.report, list(self._notebook.documents.values())
+        report.documents = len(documents)
+        report.disagreements = len(findings.numbers)
+        for kind in KINDS:
+            setattr(report, kind, len(findings.by_kind[kind]))
+        report.faults_by_kind = dict(sorted(self._faults.done.items()))
+        report.faults, report.kills = sum(report.faults_by_kind.values()), self._faults.kills
+        report.documents_by_kind = dict(Counter(document.kind for document in documents))
+        report.documents_by_door = dict(Counter(document.door for document in documents))
+        report.certainties = dict(Counter(document.certainty for document in documents))
+        report.rss_growth_mib = samples.growth(report.samples, "rss_mib")
+        report.rows_growth = samples.growth(report.samples, "rows")
+        report.p99_ms_first, report.p99_ms_last = samples.p99_ms(self._notebook.latencies)
+        (self._folder / "findings.json").write_text(json.dumps(findings.by_kind, indent=1), encoding="utf-8")

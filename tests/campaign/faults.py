@@ -1,0 +1,145 @@
+"""The faults: a weighted table, from which a seed draws, and the class that carries them out."""
+
+import asyncio
+import signal
+import time
+from random import Random
+from typing import NamedTuple
+
+from semq.installation.configuration import CARRIER, DIRECT, HUB
+from tests.campaign.receivers import WebhookReceiver
+from tests.campaign.world import BY_NAME, FOLDER, INSTITUTIONS, PROXIES, QUEUES, CampaignWorld
+from tests.crash.faults import BACK_S_MAX, TEXTS, CycleFault, InstallationFaults, draw
+from tests.crash.installation import HUB_2
+
+HUBS = (HUB, HUB_2)
+PLACES = {
+    "nodes": (*HUBS, *BY_NAME),
+    "servers": (HUB, *BY_NAME),  # nodes with a database server of their own
+    "hubs": HUBS,
+    "shared store": (HUB_2,),
+    "carrier": (CARRIER,),
+    "links": tuple(name for name in PROXIES if name.partition("-")[0] in ("first", "second", "standby", "way")),
+    "ends": (f"app-{QUEUES}", DIRECT),
+    "webhook": (FOLDER,),
+    "consumers": (QUEUES,),
+}
+TEXTS_HERE = TEXTS | {"move": tuple(BY_NAME), "webhook": ("401", "503", "slow")}
+# share, kind, group of places
+KINDS = (
+    (12, "kill", "nodes"),
+    (4, "kill postgres", "servers"),
+    (3, "kill both", "nodes"),
+    (2, "kill twice", "nodes"),
+    (2, "kill postgres at start", "servers"),
+    (3, "restart postgres", "servers"),
+    (2, "freeze", "nodes"),
+    (3, "stop", "nodes"),
+    (3, "reload", "nodes"),
+    (3, "renew", "nodes"),
+    (4, "cut", "links"),
+    (3, "cut in a frame", "links"),
+    (1, "half open", "links"),
+    (2, "silence", "links"),
+    (1, "delay", "links"),
+    (1, "throttle", "links"),
+    (1, "crumbs", "links"),
+    (1, "refuse", "links"),
+    (3, "cut", "ends"),
+    (2, "cut in a frame", "ends"),
+    (2, "refuse", "ends"),
+    (3, "kill", "carrier"),
+    (1, "freeze", "carrier"),
+    (3, "take over", "shared store"),
+    (3, "move", "hubs"),
+    (4, "webhook", "webhook"),
+    (3, "nack", "consumers"),
+)
+PAUSE_S = (2.0, 8.0)  # between two faults
+SEVERAL = (1, 1, 1, 2, 3)  # faults at once
+# Kinds that end a process of the hub before it has written its lines about forwarded messages.
+OF_HUB = frozenset(
+    {"kill", "kill postgres", "kill both", "kill twice", "kill postgres at start", "restart postgres", "take over"}
+)
+
+
+class Plan(NamedTuple):
+    """The faults that begin at once, and the pause after them, in seconds."""
+
+    pause_s: float
+    faults: list[CycleFault]
+
+
+def plan(seed: int, number: int) -> Plan:
+    """Return the faults number ``number`` of a campaign."""
+    chance = Random(f"{seed}/faults/{number}")
+    faults = [_draw(chance) for _ in range(chance.choice(SEVERAL))]
+    return Plan(chance.uniform(*PAUSE_S), sorted(faults, key=lambda fault: fault.at_s))
+
+
+def _draw(chance: Random) -> CycleFault:
+    fault = draw(chance, iter(()), KINDS, PLACES, TEXTS_HERE)
+    if fault.kind in ("webhook", "nack", "stop"):
+        return CycleFault(fault.at_s, fault.kind, fault.where, round(chance.uniform(0.5, BACK_S_MAX), 2), fault.text)
+    return fault
+
+
+class CampaignFaults(InstallationFaults):
+    """Carries out the faults of a campaign."""
+
+    def __init__(self, world: CampaignWorld) -> None:
+        super().__init__(world)
+        self._campaign = world
+        self.kills = 0
+        self._kinds |= {
+            "restart postgres": self._restart_postgres,
+            "stop": self._stop,
+            "reload": self._reload,
+            "webhook": self._webhook,
+            "nack": self._nack,
+        }
+
+    async def strike(self, faults: list[CycleFault]) -> None:
+        """Carry out faults; return when all have ended."""
+        self.kills += sum(fault.kind.startswith("kill") for fault in faults)
+        await self.run(faults)
+
+    async def execute(self, fault: CycleFault) -> None:
+        """Carry out a fault at its time, and write it into the notebook."""
+        notebook, began = self._campaign.notebook, time.time()
+        notebook.strike(str(fault))
+        await super().execute(fault)
+        if fault.kind in OF_HUB and fault.where in HUBS:
+            notebook.hub_outages.append((began, time.time()))
+
+    async def _restart_postgres(self, fault: CycleFault) -> None:
+        """Stop a database server in its fast mode; its node starts it again."""
+        await asyncio.to_thread(self._world.nodes[fault.where].postgres.stop)
+
+    async def _stop(self, fault: CycleFault) -> None:
+        node = self._world.serving_process(fault.where)
+        await node.down(orderly=True)
+        await asyncio.sleep(fault.value)
+        node.up()
+
+    async def _reload(self, fault: CycleFault) -> None:
+        node = self._world.serving_process(fault.where)
+        if node.owns_store:
+            node.signal(signal.SIGHUP)
+
+    async def _webhook(self, fault: CycleFault) -> None:
+        """Let the application behind a webhook refuse all requests, or answer late."""
+        (hook,) = (each for each in self._campaign.receivers.values() if isinstance(each, WebhookReceiver))
+        hook.status, hook.delay_s = (0, 1.0) if fault.text == "slow" else (int(fault.text), 0.0)
+        await asyncio.sleep(fault.value)
+        hook.status, hook.delay_s = 0, 0.0
+
+    async def _nack(self, fault: CycleFault) -> None:
+        """Let a consumer return all documents for a moment."""
+        receiver = self._campaign.receivers[BY_NAME[fault.where].address]
+        receiver.is_nacking = True
+        await asyncio.sleep(min(fault.value, 1.0))
+        receiver.is_nacking = False
+
+
+assert len(INSTITUTIONS) == len(BY_NAME)

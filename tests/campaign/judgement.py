@@ -1,0 +1,263 @@
+"""The judgement: for every document and receiver, notebook, outcome told, ledgers and verdict must agree."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from semq.engine.errors import UnknownTarget
+from semq.seal.errors import KeyUnknown, SignerGone
+from tests.campaign.notebook import (
+    ABSENT,
+    CANCELLED,
+    CONFIRMED,
+    DELIVERED,
+    DROPPED,
+    IN_DOUBT,
+    OPEN,
+    REFUSED,
+    REJECTED,
+    UNKNOWN,
+    Handed,
+    Notebook,
+    Receipt,
+)
+from tests.campaign.statements import Statements, Story
+
+RESEALED = (KeyUnknown.code, SignerGone.code)
+ATTEMPTS_MAX = 20  # deliveries after which a document that is always returned is parked
+KINDS = ("lost", "duplicated", "reordered", "false_outcomes", "verdict_disagreements", "other")
+# A killed hub may lack lines about messages that it forwarded so many seconds before.
+UNWRITTEN_S = 5.0
+NEVER = frozenset({ABSENT, REFUSED})
+
+
+@dataclass
+class Findings:
+    """The disagreements. ``by_kind``: descriptions by document and receiver."""
+
+    by_kind: dict[str, list[str]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+    numbers: set[int] = field(default_factory=set)
+    texts: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, kind: str, number: int, text: str) -> None:
+        self.by_kind[kind].append(f"{number}: {text}")
+        self.numbers.add(number)
+        self.texts[number].append(f"{kind}: {text}")
+
+
+class Judge:
+    def __init__(self, notebook: Notebook, statements: Statements) -> None:
+        self._notebook = notebook
+        self._statements = statements
+        self._judged: set[str] = set()  #: LK0s of messages of known documents
+        self._resealed: set[int] = set()
+        self.findings = Findings()
+
+    def judge(self) -> Findings:
+        """Return all disagreements."""
+        for document in self._notebook.documents.values():
+            ends = {receiver: self._judge(document, receiver) for receiver in document.receivers}
+            if len({end in NEVER for end in ends.values()}) > 1:
+                self._add("other", document, f"accepted for a part of its receivers: {ends}")
+        self._judge_batches()
+        self._judge_order()
+        self._judge_rest()
+        return self.findings
+
+    def _add(self, kind: str, document: Handed, text: str) -> None:
+        self.findings.add(kind, document.number, text)
+
+    def _judge(self, document: Handed, receiver: str) -> str:
+        """Compare the statements about one document for one receiver; return the end by the sender's ledger."""
+        stories = [
+            story for story in self._statements.by_number.get(document.number, [])
+            if story.target == receiver or not (story.accepted or story.received)
+        ]  # fmt: skip
+        messages = [story for story in stories if story.accepted]
+        receipts = [each for each in self._notebook.receipts[document.number] if each.receiver == receiver]
+        end, story = self._end(document, receiver, messages, stories)
+        self._judge_end(document, receiver, end, story)
+        self._judge_receipts(document, receiver, receipts, end, messages)
+        self._judge_told(document, receiver, end)
+        for each in stories:
+            self._judged.add(each.lk0)
+            self._judge_verdict(document, receiver, each, receipts, is_last=each is story)
+        return end
+
+    def _end(
+        self, document: Handed, receiver: str, messages: list[Story], stories: list[Story]
+    ) -> tuple[str, Story | None]:
+        """Return the end at the sender: an outcome, OPEN, REFUSED or ABSENT; and the message that has it."""
+        if not messages:
+            withdrawn = [story for story in stories if CANCELLED in story.ends]
+            if withdrawn:
+                return CANCELLED, withdrawn[-1]
+            refused = [story for story in stories if story.refused]
+            end = CANCELLED if document.ends == {CANCELLED} else REFUSED  # a withdrawn submission
+            return (end, refused[-1]) if refused else (ABSENT, None)
+        *earlier, last = messages
+        if earlier:
+            self._resealed.add(document.number)
+            if not all(each.ends == [REJECTED] and each.reason.startswith(RESEALED) for each in earlier):
+                names = [each.lk0 for each in messages]
+                self._add("duplicated", document, f"accepted {len(messages)} times for {receiver}: {names}")
+        if last.accepted > 1:
+            self._add("duplicated", document, f"{last.lk0} has {last.accepted} lines ACCEPTED")
+        if len(last.ends) > 1 and last.ends not in ([REJECTED, DELIVERED], [DROPPED, DELIVERED]):
+            self._add("false_outcomes", document, f"{last.lk0} ended {last.ends}")
+        return (last.ends[-1] if last.ends else OPEN), last
+
+    def _judge_end(self, document: Handed, receiver: str, end: str, story: Story | None) -> None:
+        if end in document.possible or (document.certainty == CONFIRMED and self._is_explained(document, end, story)):
+            return
+        is_lost = document.certainty == CONFIRMED and end in (ABSENT, "LOST")
+        kind = "lost" if is_lost else "false_outcomes"
+        why = story.reason if story is not None else ""
+        self._add(
+            kind, document, f"ended {end} {why} for {receiver}; {document.certainty}: {sorted(document.possible)}"
+        )
+
+    def _is_explained(self, document: Handed, end: str, story: Story | None) -> bool:
+        is_unknown_target = "unknown" in document.traits and end in (REFUSED, REJECTED)
+        return is_unknown_target and (story is None or UnknownTarget.code in " ".join([story.reason, *story.refused]))
+
+    def _judge_receipts(
+        self, document: Handed, receiver: str, receipts: list[Receipt], end: str, messages: list[Story]
+    ) -> None:
+        names = {receipt.lk0 for receipt in receipts}
+        recorded = {story.lk0 for story in messages if story.received}
+        if end == DELIVERED and not receipts:
+            self._add("lost", document, f"DELIVERED, and never given to {receiver}")
+        elif DELIVERED in document.possible and len(document.possible) == 1 and not receipts:
+            self._add("lost", document, f"confirmed, and never given to {receiver}")
+        if len(names) > 1:
+            self._add("duplicated", document, f"given to {receiver} as {sorted(names)}")
+        if any(count > 1 or node_count > 1 for story in messages for count in story.received.values()
+               for node_count in [len(story.received)]):  # fmt: skip
+            self._add("duplicated", document, f"recorded more than once: {[story.received for story in messages]}")
+        seen: set[str] = set()
+        for receipt in receipts:
+            if receipt.lk0 in seen and not receipt.flagged:
+                self._add("duplicated", document, f"given to {receiver} again without a mark")
+            seen.add(receipt.lk0)
+        acknowledged = [receipt for receipt in receipts if receipt.answer != "requeue"]
+        if receipts and not acknowledged and len(receipts) < ATTEMPTS_MAX:
+            self._add("lost", document, f"returned by {receiver}, and not given again")
+        if receipts and end in (CANCELLED, REJECTED, DROPPED, *NEVER) and document.certainty != IN_DOUBT:
+            self._add("false_outcomes", document, f"{end}, but given to {receiver}")
+        if names - recorded:
+            self._add("other", document, f"given to {receiver} without a record: {sorted(names - recorded)}")
+        if any(receipt.digest != document.digest for receipt in receipts):
+            self._add("other", document, f"given to {receiver} with other bytes")
+        for fault in {receipt.fault for receipt in receipts if receipt.fault}:
+            self._add("other", document, f"given to {receiver} with other attributes: {fault}")
+
+    def _judge_told(self, document: Handed, receiver: str, end: str) -> None:
+        """Compare what the door told the sending application with the ledger."""
+        told = document.outcomes.get(receiver, [])
+        status = document.outcomes.get("status", [])
+        if status:
+            told = status if len(document.receivers) == 1 else []
+        elif len(document.receivers) > 1 and not told:
+            told = document.outcomes.get(document.target, [])
+        if document.number in self._resealed:
+            told = told[-1:]
+        must_tell = end not in (OPEN, *NEVER) and (document.save_fwd == 3 or document.ack2)
+        if must_tell and not told and not (status and len(document.receivers) > 1):
+            self._add("false_outcomes", document, f"{end} for {receiver}, and its application was not told")
+        elif told and told[-1] != end and not (told[-1] in ("REFUSED", "UNKNOWN") and end in NEVER) and end != OPEN:
+            self._add("false_outcomes", document, f"told {told}, but {end} for {receiver}")
+
+    def _judge_verdict(
+        self, document: Handed, receiver: str, story: Story, receipts: list[Receipt], *, is_last: bool
+    ) -> None:
+        row = self._statements.verdicts.get(story.lk0)
+        if not self._statements.verdicts:
+            return
+        predicted = self._predicted(document, story, receipts, is_last=is_last)
+        verdict = row.verdict if row is not None else ABSENT
+        if verdict in predicted:
+            return
+        if row is not None and row.finding == "hub_has_no_trace" and self._was_hub_killed(document, receipts):
+            return
+        finding = row.finding if row is not None else ""
+        text = f"{verdict} {finding} for {story.lk0} to {receiver}; predicted {sorted(predicted)}"
+        self._add("verdict_disagreements", document, text)
+
+    def _predicted(self, document: Handed, story: Story, receipts: list[Receipt], *, is_last: bool) -> set[str]:
+        """Return the verdicts that the notebook admits for a message. ``is_last``: it was not sealed again."""
+        mine = [receipt for receipt in receipts if receipt.lk0 == story.lk0]
+        if mine:
+            returned = len(mine) >= ATTEMPTS_MAX and all(receipt.answer == "requeue" for receipt in mine)
+            return {"PARKED"} if mine[-1].answer == "reject" or returned else {"MATCHED"}
+        if not is_last:  # sealed again, or a refused attempt before the accepted one
+            return {"REFUSED"}
+        told = {outcome for outcomes in document.outcomes.values() for outcome in outcomes}
+        if document.certainty == REFUSED or "unknown" in document.traits:
+            return {"REFUSED", ABSENT}
+        if document.save_fwd < 3:
+            if DROPPED in told:
+                return {"DROPPED_BY_POLICY"}
+            return {"LOST_BEST_EFFORT"} if UNKNOWN in told else {"LOST_BEST_EFFORT", "DROPPED_BY_POLICY"}
+        if document.ends == {CANCELLED} or CANCELLED in told:
+            return {"MATCHED", "REFUSED"} if not story.accepted else {"MATCHED"}
+        if REJECTED in told and REJECTED in document.ends:
+            return {"REFUSED"}
+        return {"MATCHED"} if document.certainty == CONFIRMED else {"MATCHED", ABSENT}
+
+    def _was_hub_killed(self, document: Handed, receipts: list[Receipt]) -> bool:
+        end = max([document.answered_at, *(receipt.at for receipt in receipts)])
+        outages = self._notebook.hub_outages
+        return any(began - UNWRITTEN_S <= end and document.handed_at <= ended + UNWRITTEN_S for began, ended in outages)
+
+    def _judge_batches(self) -> None:
+        batches: dict[int, set[bool]] = defaultdict(set)
+        for document in self._notebook.documents.values():
+            if document.batch:
+                is_known = bool([s for s in self._statements.by_number.get(document.number, []) if s.accepted])
+                batches[document.batch].add(is_known)
+        for first, known in batches.items():
+            if len(known) > 1:
+                self.findings.add("other", first, "only a part of its transaction was accepted")
+
+    def _judge_order(self) -> None:
+        first: dict[tuple[str, str, str], list[tuple[float, int]]] = defaultdict(list)
+        last: dict[tuple[str, str, str], list[tuple[float, int]]] = defaultdict(list)
+        for document in self._notebook.documents.values():
+            if not document.order_key or document.number in self._resealed:
+                continue
+            for receiver in document.receivers:
+                receipts = [each for each in self._notebook.receipts[document.number] if each.receiver == receiver]
+                to = receiver if document.order_key == "fixed" else receiver.partition("/")[0]
+                if receipts:
+                    lane = (document.source, document.order_key, to)
+                    first[lane].append((receipts[0].at, document.number))
+                    last[lane].append((receipts[-1].at, document.number))
+        for ways in (first, last):
+            for key, arrivals in ways.items():
+                for (_, before), (_, after) in _falling(sorted(arrivals)):
+                    self.findings.add("reordered", after, f"{key}: {after} came after {before}")
+
+    def _judge_rest(self) -> None:
+        for text in self._notebook.alien:
+            self.findings.add("other", 0, text)
+        for lk0, row in self._statements.verdicts.items():
+            story = self._statements.stories.get(lk0)
+            is_piece = story is not None and story.is_piece
+            if lk0 in self._judged or (is_piece and row.verdict == "MATCHED"):
+                continue
+            if is_piece and row.finding == "hub_has_no_trace" and self._notebook.hub_outages:
+                continue
+            text = story.described() if story is not None else lk0
+            number = story.number if story is not None else 0
+            self.findings.add("verdict_disagreements", max(number, 0), f"{row.verdict} {row.finding} for {text}")
+
+
+def _falling(arrivals: list[tuple[float, int]]) -> Iterable[tuple[tuple[float, int], tuple[float, int]]]:
+    """Yield each arrival with a smaller number than the one before it, with the largest number before it."""
+    largest = (0.0, 0)
+    for arrival in arrivals:
+        if arrival[1] < largest[1]:
+            yield largest, arrival
+        else:
+            largest = arrival

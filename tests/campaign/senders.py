@@ -1,0 +1,346 @@
+"""Doors at which applications hand over documents: each class is a program of one lane, written as users write them.
+
+``hand`` gives documents to the node and returns its answer: CONFIRMED, or REFUSED with a reason. It raises ``InDoubt``
+if the connection was lost before the answer, or the node refused for now: the lane then repeats the act.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import aio_pika
+import httpx
+import pika
+import pika.exceptions
+import sqlalchemy
+from aio_pika.exceptions import ChannelClosed, DeliveryError
+from sqlalchemy.exc import DBAPIError
+
+from semq.app import Client, RefusedByNode, sql
+from semq.errors import SemqError
+from semq.folders.layout import read_note
+from semq.moments import EPOCH
+from tests.campaign.notebook import CONFIRMED, REFUSED, Handed
+from tests.crash.application import ANSWER_S, HEARTBEAT_S, LOST, connect, drop
+from tests.waiting import until
+
+DOUBT_S_MAX = 0.02  # longest wait for the answer of a document that is left in doubt
+
+
+class InDoubt(Exception):  # noqa: N818  (a state, not an error)
+    """Whether the node has accepted the documents is unknown."""
+
+
+class Answer(NamedTuple):
+    word: str  #: CONFIRMED, REFUSED
+    lk0: str = ""
+    reason: str = ""
+
+
+class Sender:
+    """A door of one lane."""
+
+    can: frozenset[str]  #: traits of documents that the door takes
+
+    def __init__(self, chance: Random) -> None:
+        self._chance = chance
+
+    async def hand(self, documents: Sequence[Handed]) -> Answer:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """End the connection."""
+
+    def patience_s(self, document: Handed) -> float:
+        return self._chance.uniform(0, DOUBT_S_MAX) if "doubtful" in document.traits else ANSWER_S
+
+
+def headers_of(document: Handed) -> dict[str, Any]:
+    """Return the headers of a document at the AMQP doors."""
+    headers: dict[str, Any] = {
+        **document.headers, "@SaveFwd": document.save_fwd, "@Ack2": document.ack2, "@Token": document.token,
+        "@AppKey": document.app_key,
+    }  # fmt: skip
+    if document.order_key:
+        headers |= {"@Fixed": 1} if document.order_key == "fixed" else {"@OrderKey": document.order_key}
+    if "sealed" in document.traits:
+        headers["@Encrypt"] = 1
+    if document.not_before:
+        headers["@NotBefore"] = document.not_before
+    if document.expires_at:
+        headers["@ExpiresAt"] = document.expires_at
+    return headers
+
+
+AMQP = frozenset(
+    "classes order fixed sealed priority user group users scheduled expiring late cancel repeat large unknown poison"
+    " doubtful rich".split()
+)
+
+
+class AioPikaSender(Sender):
+    """aio-pika with publisher confirms."""
+
+    can = AMQP
+
+    def __init__(self, chance: Random, url: str, trust: Path | None) -> None:
+        super().__init__(chance)
+        self._url, self._trust = url, trust
+        self._connection: Any = None
+        self._channel: Any = None
+
+    async def hand(self, documents: Sequence[Handed]) -> Answer:
+        (document,) = documents
+        message = aio_pika.Message(
+            document.body, headers=headers_of(document), content_type="application/octet-stream",
+            priority=document.priority, delivery_mode=2, correlation_id=f"c-{document.number}",
+        )  # fmt: skip
+        try:
+            if self._channel is None or self._channel.is_closed:
+                await drop(self._connection)
+                self._connection = await connect(self._url, self._trust)
+                self._channel = await self._connection.channel(publisher_confirms=True)
+            exchange = await self._channel.get_exchange("semq", ensure=False)
+            await exchange.publish(message, document.target, mandatory=False, timeout=self.patience_s(document))
+        except ChannelClosed as error:
+            return Answer(REFUSED, reason=str(error))
+        except DeliveryError as error:  # nacked: refused for now
+            raise InDoubt from error
+        except LOST as error:
+            await self.close()
+            raise InDoubt from error
+        return Answer(CONFIRMED)
+
+    async def close(self) -> None:
+        await drop(self._connection)
+        self._connection = self._channel = None
+
+
+class PikaSender(Sender):
+    """pika in a thread: a transaction for a batch, else publisher confirms."""
+
+    can = AMQP - {"doubtful"} | {"tx"}
+
+    def __init__(self, chance: Random, host: str, port: int, user: str, password: str) -> None:
+        super().__init__(chance)
+        self._parameters = pika.ConnectionParameters(
+            host, port, credentials=pika.PlainCredentials(user, password), heartbeat=HEARTBEAT_S,
+            blocked_connection_timeout=ANSWER_S, socket_timeout=10, stack_timeout=15,
+        )  # fmt: skip
+        self._connection: pika.BlockingConnection | None = None
+
+    async def hand(self, documents: Sequence[Handed]) -> Answer:
+        return await asyncio.to_thread(self._hand, documents)
+
+    def _hand(self, documents: Sequence[Handed]) -> Answer:
+        try:
+            if self._connection is None or self._connection.is_closed:
+                self._connection = pika.BlockingConnection(self._parameters)
+            channel = self._connection.channel()
+            if len(documents) > 1:
+                channel.tx_select()
+            else:
+                channel.confirm_delivery()
+            for document in documents:
+                properties = pika.BasicProperties(
+                    headers=headers_of(document), content_type="application/octet-stream", delivery_mode=2,
+                    priority=document.priority or None, correlation_id=f"c-{document.number}",
+                )  # fmt: skip
+                channel.basic_publish("semq", document.target, document.body, properties)
+            if len(documents) > 1:
+                channel.tx_commit()
+            channel.close()
+        except pika.exceptions.ChannelClosedByBroker as error:
+            if error.reply_code == 541:
+                raise InDoubt from error
+            return Answer(REFUSED, reason=error.reply_text)
+        except (pika.exceptions.AMQPError, OSError) as error:
+            self._drop()
+            raise InDoubt from error
+        return Answer(CONFIRMED)
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(pika.exceptions.AMQPError, OSError):
+                connection.close()
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._drop)
+
+
+class AppSender(Sender):
+    """``semq.app.Client``."""
+
+    can = AMQP - {"rich"}
+
+    def __init__(self, chance: Random, url: Callable[[], str]) -> None:
+        super().__init__(chance)
+        self._url = url
+        self._client: Client | None = None
+
+    async def hand(self, documents: Sequence[Handed]) -> Answer:
+        (document,) = documents
+        self._client = self._client or Client(self._url(), patience_s=ANSWER_S)
+        try:
+            sent = await self._client.send(
+                document.target, document.body, app_key=document.app_key, save_fwd=document.save_fwd,
+                ack2=bool(document.ack2), order_key="" if document.order_key == "fixed" else document.order_key,
+                fixed=document.order_key == "fixed", encrypt="sealed" in document.traits, priority=document.priority,
+                expires_at=document.expires_at, not_before=document.not_before, headers=document.headers,
+                token=document.token, content_type="application/octet-stream", timeout_s=self.patience_s(document),
+            )  # fmt: skip
+        except RefusedByNode as error:
+            return Answer(REFUSED, reason=str(error))
+        except (SemqError, OSError) as error:
+            await self.close()
+            raise InDoubt from error
+        return Answer(CONFIRMED, sent.lk0)
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            with suppress(SemqError, OSError):
+                await client.close()
+
+
+class SqlSender(Sender):
+    """``semq.app.sql`` in the application's own transaction."""
+
+    can = frozenset(
+        "classes order sealed priority user group users scheduled expiring late cancel repeat unknown poison tx"
+        " rollback".split()
+    )
+
+    def __init__(self, chance: Random, url: Callable[[], str]) -> None:
+        super().__init__(chance)
+        self._url = url
+        self._engine: sqlalchemy.Engine | None = None
+
+    async def hand(self, documents: Sequence[Handed]) -> Answer:
+        return await asyncio.to_thread(self._hand, documents)
+
+    def _hand(self, documents: Sequence[Handed]) -> Answer:
+        number = 0
+        try:
+            if self._engine is None:
+                self._engine = sqlalchemy.create_engine(self._url(), pool_size=1, max_overflow=0)
+            with self._engine.connect() as connection, connection.begin() as transaction:
+                for document in documents:
+                    number = sql.send(
+                        connection, document.target, document.body, app_key=document.app_key,
+                        save_fwd=document.save_fwd, ack2=bool(document.ack2), order_key=document.order_key,
+                        token=document.token, content_type="application/octet-stream", headers=document.headers,
+                        encrypt="sealed" in document.traits, priority=document.priority,
+                        expires_at=_moment(document.expires_at), not_before=_moment(document.not_before),
+                    )  # fmt: skip
+                if "rollback" in documents[0].traits:
+                    transaction.rollback()
+                    return Answer(REFUSED, reason="rolled back")
+        except RefusedByNode as error:
+            return Answer(REFUSED, reason=str(error))
+        except (DBAPIError, OSError) as error:
+            self._drop()
+            raise InDoubt from error
+        return Answer(CONFIRMED, f"sql-{number}")
+
+    def _drop(self) -> None:
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.dispose()
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._drop)
+
+
+class HttpSender(Sender):
+    """The HTTP API."""
+
+    can = AMQP - {"rich"}
+
+    def __init__(self, chance: Random, url: str, token: str) -> None:
+        super().__init__(chance)
+        self._client = httpx.AsyncClient(
+            base_url=f"{url}/api/v1", headers={"authorization": f"Bearer {token}"}, timeout=ANSWER_S, trust_env=False
+        )
+
+    async def hand(self, documents: Sequence[Handed]) -> Answer:
+        (document,) = documents
+        headers = {
+            "SEMQ-App-Key": document.app_key, "Idempotency-Key": document.token,
+            "Content-Type": "application/octet-stream",
+            "SEMQ-Save-Fwd": str(document.save_fwd), "SEMQ-Ack2": "true" if document.ack2 else "false",
+        }  # fmt: skip
+        if document.order_key:
+            headers |= (
+                {"SEMQ-Fixed": "true"} if document.order_key == "fixed" else {"SEMQ-Order-Key": document.order_key}
+            )
+        if "sealed" in document.traits:
+            headers["SEMQ-Encrypt"] = "true"
+        numbers = {"Priority": document.priority, "Not-Before": document.not_before, "Expires-At": document.expires_at}
+        headers |= {f"SEMQ-{name}": str(value) for name, value in numbers.items() if value}
+        headers |= {f"SEMQ-Header-{name}": str(value) for name, value in document.headers.items()}
+        try:
+            async with asyncio.timeout(self.patience_s(document)):
+                answer = await self._client.post(
+                    "/documents", params={"target": document.target}, content=document.body, headers=headers
+                )
+        except (httpx.HTTPError, TimeoutError) as error:
+            raise InDoubt from error
+        if answer.status_code in (200, 201):
+            return Answer(CONFIRMED, answer.json()["lk0"])
+        if answer.status_code >= 500 or answer.status_code in (408, 409, 425, 429):
+            raise InDoubt
+        return Answer(REFUSED, reason=answer.text[:300])
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+
+class FolderSender(Sender):
+    """A folder of the node: the document is a file."""
+
+    can = frozenset("user group users unknown poison folder".split())
+
+    def __init__(self, chance: Random, folder: Path) -> None:
+        super().__init__(chance)
+        self._folder = folder
+
+    def note_in(self, folder: str, document: Handed) -> tuple[Path, dict[str, Any]] | None:
+        """Return the file of a document in ``sent`` or ``failed``, and its note; None if there is none."""
+        for note in (self._folder / folder).rglob(f"*{document.number}.semq.json"):
+            file = note.with_name(note.name.removesuffix(".semq.json"))
+            if file.name == str(document.number):
+                return file, dict(read_note(file) or {})
+        return None
+
+    async def hand(self, documents: Sequence[Handed]) -> Answer:
+        (document,) = documents
+        place = document.target.removeprefix("1.").replace("/", "@")
+        file = self._folder / "out" / place / document.kind / str(document.number)
+        await asyncio.to_thread(_write_file, file, document.body)
+
+        def answer() -> Answer | None:
+            if (found := self.note_in("sent", document)) is not None and found[0].exists():
+                return Answer(CONFIRMED, str(found[1].get("lk0", "")))
+            if (found := self.note_in("failed", document)) is not None and found[0].exists():
+                return Answer(REFUSED, reason=str(found[1].get("reason", "")))
+            return None
+
+        result: Answer = await until(lambda: asyncio.to_thread(answer), 1e9)
+        return result
+
+
+def _write_file(file: Path, body: bytes) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    hidden = file.with_name(f".{file.name}")
+    hidden.write_bytes(body)
+    hidden.rename(file)
+
+
+def _moment(milliseconds: int) -> datetime | None:
+    return EPOCH + timedelta(milliseconds=milliseconds) if milliseconds else None

@@ -1,0 +1,188 @@
+"""The statements about documents that are not the notebook's: the ledgers of all stores, and the verdicts."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psycopg
+import pyarrow.parquet as pq
+
+from semq.demo.reconciliation import run_command
+from semq.installation.configuration import HUB
+from semq.store.rows import Event, Side
+from semq.umx_t.pieces import PIECES_USER
+from semq.umx_t.status import AckStatus, AppStatus
+from tests.campaign.world import BY_NAME, CampaignWorld
+from tests.crash.installation import HUB_2
+
+ENDS = {
+    Event.DELIVERED: "DELIVERED", Event.REJECTED: "REJECTED", Event.CANCELLED: "CANCELLED", Event.LOST: "LOST",
+    Event.UNKNOWN: "UNKNOWN", Event.DROPPED: "DROPPED",
+}  # fmt: skip
+ALARMS = (Event.MISMATCH, Event.VIOLATION)
+# Table | condition of rows that still wait for something
+WAITING = {
+    "tb_0031": "outcome IS NULL",
+    "tb_0030": f"app_status = {AppStatus.NEW:d} OR s_ack_status = {AckStatus.AS_INIT:d}"
+    f" OR (p_ack_status = {AckStatus.AS_INIT:d} AND lk1 IS NOT NULL)",
+    "tb_0031_submit": "reason_code IS NULL",
+    "tb_0031_piece": "true",
+}
+DATE = ("--business-date", "today")
+SETTLED_S = 2.5  # the extracts must end later than the last step of each message, by more than `in_flight_s`
+
+
+@dataclass(slots=True)
+class Story:
+    """What the ledgers say about one message."""
+
+    lk0: str
+    target: str = ""
+    number: int = -1
+    is_piece: bool = False
+    accepted: int = 0
+    refused: list[str] = field(default_factory=list)  #: reasons, by the sender's node before it was accepted
+    ends: list[str] = field(default_factory=list)  #: at the sender
+    reason: str = ""  #: of the last end
+    hub: list[str] = field(default_factory=list)  #: names of events
+    received: dict[str, int] = field(default_factory=dict)  #: number of records, by node
+    at_receiver: list[str] = field(default_factory=list)
+    digests: set[str] = field(default_factory=set)
+
+    def described(self) -> str:
+        return (
+            f"{self.lk0} to {self.target}: sender accepted {self.accepted}x, ends {self.ends} {self.reason[:80]},"
+            f" refused {self.refused}; hub {self.hub}; receiver {self.at_receiver}"
+        )
+
+
+class VerdictRow(NamedTuple):
+    verdict: str
+    finding: str
+    scope: str
+
+
+@dataclass(slots=True)
+class Statements:
+    stories: dict[str, Story] = field(default_factory=dict)  #: by LK0
+    by_number: dict[int, list[Story]] = field(default_factory=lambda: defaultdict(list))
+    verdicts: dict[str, VerdictRow] = field(default_factory=dict)
+    alarms: list[str] = field(default_factory=list)
+    report: str = ""
+
+
+def waiting(world: CampaignWorld) -> dict[str, int]:
+    """Return the numbers of rows that wait, by ``store.table``. Raises psycopg.OperationalError."""
+    rows = {}
+    for store in world.store_names:
+        with _connected(world, store) as connection:
+            for table, condition in WAITING.items():
+                count = connection.execute(f"SELECT count(*) FROM {table} WHERE {condition}".encode()).fetchone()
+                if count is not None and count[0]:
+                    rows[f"{store}.{table}"] = int(count[0])
+    return rows
+
+
+def dump(world: CampaignWorld) -> str:
+    """Return the waiting rows as text."""
+    lines = []
+    for store in world.store_names:
+        with _connected(world, store) as connection:
+            for table, condition in WAITING.items():
+                without = "" if table in ("tb_0031", "tb_0030") else "- 'payload' - 'headers' - 'envelope'"
+                query = f"SELECT (to_jsonb(t) {without})::text FROM {table} t WHERE {condition} LIMIT 50"
+                lines += [f"{store}.{table}: {row[0][:1500]}" for row in connection.execute(query.encode())]
+    return "\n".join(lines)
+
+
+def read_ledgers(world: CampaignWorld) -> Statements:
+    """Read the ledgers of all stores."""
+    statements = Statements()
+    for store in world.store_names:
+        with _connected(world, store) as connection, connection.cursor("ledger") as cursor:
+            cursor.execute("SELECT side, event, lk0, target, app_key, digest, detail FROM semq_ledger ORDER BY number")
+            for row in cursor:
+                _add(statements, store, *row)
+    for story in statements.stories.values():
+        if story.number >= 0 and not story.is_piece:
+            statements.by_number[story.number].append(story)
+    return statements
+
+
+def _add(
+    statements: Statements,
+    store: str,
+    side: int,
+    event: int,
+    lk0: str,
+    target: str,
+    key: str,
+    digest: bytes,
+    detail: str,
+) -> None:
+    if event in ALARMS:
+        statements.alarms.append(f"{store} noted {Event(event).name} of {lk0 or target}: {detail}")
+        return
+    if not lk0:
+        return
+    story = statements.stories.setdefault(lk0, Story(lk0))
+    if target:
+        story.target = story.target or target
+        story.is_piece = story.is_piece or target.endswith(f"/{PIECES_USER}")
+    if key.isdigit():
+        story.number = int(key)
+    if digest:
+        story.digests.add(bytes(digest).hex())
+    if side == Side.HUB:
+        story.hub.append(Event(event).name)
+    elif side == Side.SENDER:
+        _add_senders(story, event, detail)
+    else:
+        story.at_receiver.append(Event(event).name)
+        if event == Event.RECEIVED:
+            story.received[store] = story.received.get(store, 0) + 1
+
+
+def _add_senders(story: Story, event: int, detail: str) -> None:
+    if event == Event.ACCEPTED:
+        story.accepted += 1
+    elif event == Event.REFUSED and not story.accepted:
+        story.refused.append(detail)
+    elif event in ENDS:
+        story.ends.append(ENDS[Event(event)])
+        story.reason = detail
+
+
+async def add_verdicts(world: CampaignWorld, statements: Statements) -> None:
+    """Extract the ledgers of all nodes, reconcile them, and add the verdicts."""
+    await asyncio.sleep(SETTLED_S)
+    for name in (HUB, HUB_2, *BY_NAME):
+        await run_command("extract", "--config", world.nodes[name].place.config, *DATE)
+    result = await run_command("run", "--config", world.nodes[HUB].place.config, *DATE, "--memory", "1g")
+    statements.report = result["report"]
+    folder = Path(result["report"]).parent / "verdicts.parquet"
+    table = await asyncio.to_thread(pq.read_table, folder, columns=["lk0", "verdict", "finding", "scope"])
+    for row in table.to_pylist():
+        statements.verdicts[row["lk0"]] = VerdictRow(row["verdict"], row["finding"] or "", row["scope"])
+
+
+def sizes(world: CampaignWorld) -> Iterator[tuple[str, int, int]]:
+    """Yield for each store its name, the rows in its queues, and the bytes of WAL that it has written."""
+    for store in world.store_names:
+        with _connected(world, store) as connection:
+            row = connection.execute(
+                "SELECT (SELECT count(*) FROM tb_0031) + (SELECT count(*) FROM tb_0030)"
+                " + (SELECT count(*) FROM tb_0030_ledger), pg_current_wal_lsn() - '0/0'::pg_lsn"
+            ).fetchone()
+            assert row is not None
+            yield store, int(row[0]), int(row[1])
+
+
+def _connected(world: CampaignWorld, store: str) -> psycopg.Connection[Any]:
+    url = world.database(store)
+    if url is None:
+        raise psycopg.OperationalError(f"no server runs for {store}")
+    return psycopg.connect(url)

@@ -1,0 +1,272 @@
+"""The installation under test: a hub of two instances with a standby and a carrier, and the institutions of the table.
+
+Each institution has other doors. Links have TLS and go through proxies.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import sqlalchemy
+
+from semq.app import sql
+from semq.installation.configuration import (
+    CARRIER,
+    DIRECT,
+    HUB,
+    STANDBY,
+    ApplicationLogin,
+    InstallationPlan,
+    free_ports,
+)
+from semq.store.postgres import roles
+from tests.campaign import receivers, senders
+from tests.campaign.notebook import REFUSED, Handed, Notebook
+from tests.campaign.receivers import Receiver, WebhookReceiver
+from tests.campaign.senders import Sender
+from tests.campaign.traffic import PIECES_FROM, Traffic
+from tests.crash import node_requests
+from tests.crash.installation import HUB_2, Installation
+from tests.crash.process import CrashProcess
+
+PASSWORD = "only-for-tests"
+ROLE = "erp"
+
+
+class Institution(NamedTuple):
+    """A row of the table of institutions."""
+
+    name: str
+    id: str
+    doors: Mapping[str, int]  #: name of each door at which it hands documents over | number of its lanes
+    users: tuple[str, ...] = ()  #: users with an inbox of their own
+    links: tuple[str, ...] = ("first", "second", "standby")  #: order of the hub's processes
+
+    @property
+    def address(self) -> str:
+        return f"1.{self.id}"
+
+
+SQL, FOLDER, HTTP, QUEUES, APP = "sql", "folder", "http", "queues", "app"
+INSTITUTIONS = (
+    Institution(QUEUES, "10008", {"aio-pika": 2, "pika": 1}),
+    Institution(SQL, "20002", {"sql": 2}),
+    Institution(FOLDER, "30003", {"folder": 1}, users=("desk",)),
+    Institution(HTTP, "40004", {"http": 2}),
+    Institution(APP, "50005", {"app": 2}, users=("buyer", "seller")),
+)
+BY_NAME = {each.name: each for each in INSTITUTIONS}
+ADDRESSES = {each.name: each.address for each in INSTITUTIONS}
+USERS = {each.address: [f"{each.address}/{user}" for user in each.users] for each in INSTITUTIONS if each.users}
+GROUPS = {
+    "3.all": [each.address for each in INSTITUTIONS],
+    **{f"4.{each.id}": USERS[each.address] for each in INSTITUTIONS if len(each.users) > 1},
+}
+DEFINITIONS = "\n".join([
+    *(f'[nodes.{each.id}]\nusers = [{", ".join(map(repr, each.users))}]' for each in INSTITUTIONS if each.users),
+    f"[groups.all]\nmembers = [{', '.join(repr(each.id) for each in INSTITUTIONS)}]",
+    "[[agreements]]\nfrom = ['*']\nto = ['*']",
+]).replace("'", '"')  # fmt: skip
+DIRECTLY = (QUEUES, APP)  # the first dials the second
+PROCESSES_OF_HUB = {"first": HUB, "second": HUB_2, "standby": STANDBY}
+# Proxy | process behind it
+PROXIES = {
+    **{f"{place}-{each.name}": node for each in INSTITUTIONS for place, node in PROCESSES_OF_HUB.items()},
+    "way-hub": CARRIER, "way-hub-2": CARRIER, "way-standby": CARRIER,
+    f"app-{QUEUES}": QUEUES, DIRECT: APP,
+}  # fmt: skip
+WAYS = {HUB: "way-hub", HUB_2: "way-hub-2", STANDBY: "way-standby"}
+EXTRACTS, REPORTS = "extracts", "reports"
+
+
+def plan(hour: int) -> InstallationPlan:
+    """Return the installation. ``hour``: the present one, UTC; the campaign is within one business date."""
+    cutoff = f"{(hour + 12) % 24:02d}:00"
+    return InstallationPlan(
+        {each.name: each.id for each in INSTITUTIONS},
+        ApplicationLogin("app", PASSWORD),
+        secure=True,
+        direct=DIRECTLY,
+        instances=2,
+        common_rows={
+            "protocol.inquiry_s": 0.5, "protocol.inquiry_s_max": 3.0, "protocol.inquiry_custody_s_max": 3.0,
+            "protocol.cleanup_s": 0.2, "extract.folder": EXTRACTS, "extract.cutoff": cutoff, "log.format": "json",
+        },
+        hub_rows={
+            "amqp.heartbeat_s": 2, "reconcile.extracts": EXTRACTS, "reconcile.reports": REPORTS,
+            "reconcile.cutoff": cutoff, "reconcile.in_flight_s": 1, "reconcile.required": ["2.hub.1.1", "2.hub.2.2"],
+        },
+        local_rows={
+            "hub.reconnect_s_min": 0.1, "hub.reconnect_s_max": 1.0, "protocol.pieces_from_bytes": PIECES_FROM,
+        },
+    )  # fmt: skip
+
+
+class CampaignWorld(Installation):
+    """The installation, and the applications of its institutions."""
+
+    def __init__(self, folder: Path, seed: int, notebook: Notebook) -> None:
+        super().__init__(folder, PROXIES, ADDRESSES, cluster=True)
+        self.notebook = notebook
+        self.receivers: dict[str, Receiver] = {}  #: by address
+        self.senders: list[tuple[Institution, str, int, Sender]] = []  #: institution, door, lane, its program
+        self.webhook_port = free_ports(1)[0]
+        self.http_port = free_ports(1)[0]
+        self.token = ""
+        self._seed = seed
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self, hour: int) -> None:
+        """Start all processes; return when they serve and the applications receive."""
+        await self.start_proxies()
+        links = {
+            each.name: [self.proxies[f"{place}-{each.name}"].port for place in _turned(each)] for each in INSTITUTIONS
+        }
+        links |= {hub: [self.proxies[way].port] for hub, way in WAYS.items()}
+        links[DIRECT] = [self.proxies[DIRECT].port]
+        shared = await self.start_server()
+        places = replace(plan(hour), shared_database=shared).write(self.folder, links)
+        for name, text in self._more_configuration().items():
+            with places[name].config.open("a", encoding="utf-8") as stream:
+                stream.write(text)
+        self.add_nodes(places)
+        await self.start_nodes(BY_NAME, DEFINITIONS)
+        await node_requests.ask(self.nodes[HUB], "stores.balance")
+        await self._start_applications()
+
+    def _more_configuration(self) -> dict[str, str]:
+        folder = '\n[[folders]]\npath = "door"\ndomain = "trade"\nsettle_s = 0.2\n'
+        hook = (
+            f'\n[[webhooks]]\nname = "desk"\nurl = "http://127.0.0.1:{self.webhook_port}/"\nuser = "desk"\n'
+            f'secret = "whsec_{"A" * 43}="\nallow_private = true\n'
+        )
+        return {FOLDER: folder + hook, HTTP: f"\n[http]\nport = {self.http_port}\n"}
+
+    async def _start_applications(self) -> None:
+        queues, postgres, folder, http, app = (self.nodes[each.name] for each in INSTITUTIONS)
+        role_url = await asyncio.to_thread(_grant, postgres)
+        self.role_url = role_url
+        scopes = ["submit", "receive", "viewer", "events"]
+        answer = await node_requests.ask(http, "token.create", name="campaign", scopes=scopes)
+        self.token = answer["token"]
+        http_url = f"http://127.0.0.1:{self.http_port}"
+        app_port = self.proxies[f"app-{QUEUES}"].port
+        amqp_url = f"amqp://app:{PASSWORD}@127.0.0.1:{app_port}/"
+        door = self.folder / "door"
+        users = {user: f"{ADDRESSES[APP]}/{user}" for user in BY_NAME[APP].users}
+        note = self.notebook
+        self._add(receivers.AioPikaReceiver(ADDRESSES[QUEUES], note, self._chance(QUEUES), amqp_url, "semq.inbox"))
+        self._add(receivers.SqlReceiver(ADDRESSES[SQL], note, self._chance(SQL), lambda: role_url))
+        self._add(receivers.FolderReceiver(ADDRESSES[FOLDER], note, self._chance(FOLDER), door))
+        desk = f"{ADDRESSES[FOLDER]}/desk"
+        self._add(WebhookReceiver(desk, note, self._chance(desk), self.webhook_port))
+        self._add(receivers.HttpReceiver(ADDRESSES[HTTP], note, self._chance(HTTP), http_url, self.token))
+        for user, address in {"": ADDRESSES[APP], **users}.items():
+            self._add(receivers.AppReceiver(address, note, self._chance(address), lambda: app.url, user))
+        make: dict[str, Callable[[Random], Sender]] = {
+            "aio-pika": lambda chance: senders.AioPikaSender(chance, amqp_url, None),
+            "pika": lambda chance: senders.PikaSender(chance, "127.0.0.1", app_port, "app", PASSWORD),
+            "sql": lambda chance: senders.SqlSender(chance, lambda: role_url),
+            "folder": lambda chance: senders.FolderSender(chance, door),
+            "http": lambda chance: senders.HttpSender(chance, http_url, self.token),
+            "app": lambda chance: senders.AppSender(chance, lambda: app.url),
+        }
+        for institution in INSTITUTIONS:
+            for name, lanes in institution.doors.items():
+                for lane in range(lanes):
+                    sender = make[name](self._chance(f"{institution.name}.{name}.{lane}"))
+                    self.senders.append((institution, name, lane, sender))
+        for node in (queues, app, folder, http):
+            self._begin(receivers.follow_events(note, lambda node=node: node.url))  # type: ignore[misc]
+
+    def _add(self, receiver: Receiver) -> None:
+        self.receivers[receiver.address] = receiver
+        self._begin(receiver.run())
+
+    def _begin(self, work: Any) -> None:
+        self._tasks.append(asyncio.create_task(work))
+
+    def _chance(self, name: str) -> Random:
+        return Random(f"{self._seed}/{name}")
+
+    def traffic(self, institution: Institution, door: str, lane: int, sender: Sender) -> Traffic:
+        """Return the documents of a lane. Only one lane of an institution has documents with @Fixed."""
+        can = sender.can if lane == 0 and door == next(iter(institution.doors)) else sender.can - {"fixed"}
+        partners = [address for address in ADDRESSES.values() if address != institution.address]
+        users = {address: users for address, users in USERS.items() if address != institution.address}
+        groups = {
+            key: [each for each in members if each.partition("/")[0] != institution.address]
+            for key, members in GROUPS.items()
+        }
+        groups = {key: members for key, members in groups.items() if len(members) > 1}
+        if not any(key.startswith("4.") for key in groups):
+            can -= {"users"}
+        return Traffic(self._seed, institution.name, door, lane, can, partners, users, groups)
+
+    async def cancel(self, document: Handed) -> str:
+        """Cancel a document until the node has answered; return the reason of a refusal, or an empty text."""
+        return await node_requests.ask_or_refused(self.nodes[document.source], "msg.cancel", id=document.app_key)
+
+    async def remove_interrupted_pieces(self) -> None:
+        """Let nodes remove the pieces of interrupted uploads now."""
+        for name in BY_NAME:
+            await node_requests.ask(self.nodes[name], "job.run", name="remains")
+
+    async def tell_states(self) -> None:
+        """Write what the doors without events say about their documents into the notebook."""
+        documents = list(self.notebook.documents.values())
+        by_sql = [each for each in documents if each.door == "sql"]
+        await asyncio.to_thread(self._tell_sql_states, by_sql)
+
+    def _tell_sql_states(self, documents: list[Handed]) -> None:
+        engine = sqlalchemy.create_engine(self.role_url)
+        with engine.connect() as connection:
+            for document in documents:
+                number = document.lk0.removeprefix("sql-")
+                name = document.token if document.batch or not number else int(number)
+                state = sql.status(connection, name)
+                if state is not None:
+                    if state.state == REFUSED:
+                        document.certainty, document.refusal = REFUSED, state.reason
+                    self.notebook.tell_outcome(document.number, "status", state.state, state.reason)
+        engine.dispose()
+
+    async def stop(self) -> None:
+        """End the applications, then all processes in an orderly way."""
+        await self._end_applications()
+        await self.stop_processes()
+        await self.end_proxies_and_server()
+
+    async def remove(self) -> None:
+        """End everything immediately."""
+        await self._end_applications()
+        await self.remove_processes()
+        await self.end_proxies_and_server()
+
+    async def _end_applications(self) -> None:
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for *_, sender in self.senders:
+            with suppress(Exception):
+                await sender.close()
+        self.senders = []
+
+
+def _turned(institution: Institution) -> tuple[str, ...]:
+    """Return the hub's processes in the order in which an institution dials them."""
+    first, second, standby = institution.links
+    return (first, second, standby) if INSTITUTIONS.index(institution) % 2 == 0 else (second, first, standby)
+
+
+def _grant(node: CrashProcess) -> str:
+    """Create the role of the application; return its URL for SQLAlchemy."""
+    url, password = node.postgres.url, roles.new_password()
+    data_dir = node.place.data_dir
+    roles.grant(url, ROLE, ["send", "receive"], password, lambda: roles.keep_password(data_dir, ROLE, password))
+    return roles.url_for(url, ROLE, data_dir, embedded=True).replace("postgresql://", "postgresql+psycopg://", 1)
