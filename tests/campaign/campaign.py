@@ -21,13 +21,13 @@ from typing import Any
 import psycopg
 
 from tests.campaign import faults, samples, statements
-from tests.campaign.judgement import KINDS, Findings, Judge
+from tests.campaign.judgement import KINDS, AgreementJudge, Disagreements
 from tests.campaign.notebook import CANCELLED, CONFIRMED, IN_DOUBT, Handed, Notebook
 from tests.campaign.samples import Sample
-from tests.campaign.senders import Answer, InDoubt, Sender
-from tests.campaign.statements import Statements
+from tests.campaign.senders import DoorAnswer, InDoubt, SenderProgram
+from tests.campaign.statements import LedgerStatements
 from tests.campaign.traffic import Traffic
-from tests.campaign.world import CampaignWorld, Institution
+from tests.campaign.world import CampaignWorld, InstitutionRow
 from tests.crash.oracle import OracleFindings, judge_log
 
 DRAIN_S = 120.0  # longest time from the last fault until nothing waits
@@ -84,7 +84,7 @@ async def run(
 ) -> Report:
     """Run one campaign in a folder of its own, which is kept after a failure."""
     folder = Path(tempfile.mkdtemp(prefix="semq-campaign-"))
-    campaign = Campaign(folder, minutes, seed, say, rate=rate, has_faults=has_faults)
+    campaign = DoorCampaign(folder, minutes, seed, say, rate=rate, has_faults=has_faults)
     try:
         report = await campaign.run()
     except BaseException:
@@ -97,7 +97,7 @@ async def run(
     return report
 
 
-class Campaign:
+class DoorCampaign:
     def __init__(
         self, folder: Path, minutes: float, seed: int, say: Callable[[str], None], *, rate: float, has_faults: bool
     ) -> None:
@@ -139,7 +139,9 @@ class Campaign:
         """Hand over documents and strike until the time is over; return when each act has its answer."""
         self._ends_at = time.monotonic() + self._minutes * 60
         lanes = [
-            asyncio.create_task(self._lane(institution, sender, self._world.traffic(institution, door, lane, sender)))
+            asyncio.create_task(
+                self._lane(institution, sender, self._world.traffic(institution, door, lane, sender.can))
+            )
             for institution, door, lane, sender in self._world.senders
         ]
         if self._has_faults:
@@ -157,7 +159,7 @@ class Campaign:
         for lane in done:
             lane.result()
 
-    async def _lane(self, institution: Institution, sender: Sender, traffic: Traffic) -> None:
+    async def _lane(self, institution: InstitutionRow, sender: SenderProgram, traffic: Traffic) -> None:
         chance = Random(f"{self._seed}/{institution.name}/pace")
         pause_s = len(self._world.senders) / self._rate
         while time.monotonic() < self._ends_at:
@@ -168,7 +170,7 @@ class Campaign:
             await self._hand_over(sender, documents)
             await asyncio.sleep(2 * pause_s * chance.random())
 
-    async def _hand_over(self, sender: Sender, documents: list[Handed]) -> None:
+    async def _hand_over(self, sender: SenderProgram, documents: list[Handed]) -> None:
         """Hand over documents until the answer is certain, except for those that stay in doubt."""
         traits = documents[0].traits
         for document in documents:
@@ -190,11 +192,11 @@ class Campaign:
         if "cancel" in traits and answer.word == CONFIRMED:
             await self._cancel(documents[0])
 
-    def _tell(self, documents: list[Handed], answer: Answer) -> None:
+    def _tell(self, documents: list[Handed], answer: DoorAnswer) -> None:
         for document in documents:
             self._notebook.tell(document, answer.word, lk0=answer.lk0, reason=answer.reason)
 
-    async def _repeat(self, sender: Sender, documents: list[Handed]) -> None:
+    async def _repeat(self, sender: SenderProgram, documents: list[Handed]) -> None:
         """Hand over a confirmed document again, with its token."""
         (document,) = documents
         try:
@@ -248,10 +250,10 @@ class Campaign:
         self.report.drained_s = round(time.monotonic() - began, 1)
         self._say(f"drained after {self.report.drained_s} s: {rows or 'nothing waits'}")
 
-    async def _compare(self) -> Findings:
+    async def _compare(self) -> Disagreements:
         await asyncio.sleep(statements.SETTLED_S)  # the last events
         await self._world.tell_states()
-        stated: Statements = await asyncio.to_thread(statements.read_ledgers, self._world)
+        stated: LedgerStatements = await asyncio.to_thread(statements.read_ledgers, self._world)
         self._world.complaints += [f"alarm: {text}" for text in stated.alarms]
         self._say("the ledgers are extracted and compared")
         try:
@@ -263,12 +265,12 @@ class Campaign:
             judge_log(node.name, node.place.log, found)
         self._world.complaints += found.violations
         self.report.verdicts = dict(Counter(row.verdict for row in stated.verdicts.values()))
-        findings = Judge(self._notebook, stated).judge()
+        findings = AgreementJudge(self._notebook, stated).judge()
         for number in sorted(findings.texts)[:SHOWN_MAX]:
             self.report.details += self._statements_about(number, findings, stated)
         return findings
 
-    def _statements_about(self, number: int, findings: Findings, stated: Statements) -> list[str]:
+    def _statements_about(self, number: int, findings: Disagreements, stated: LedgerStatements) -> list[str]:
         """Return the four statements about a document, and its time line."""
         lines = [f"document {number}: {text}" for text in findings.texts[number]]
         document = self._notebook.documents.get(number)
@@ -285,7 +287,7 @@ class Campaign:
             lines += [f"    {line}" for line in self._notebook.time_line(number)]
         return lines
 
-    def _describe(self, findings: Findings) -> None:
+    def _describe(self, findings: Disagreements) -> None:
         report, documents = self.report, list(self._notebook.documents.values())
         report.documents = len(documents)
         report.disagreements = len(findings.numbers)

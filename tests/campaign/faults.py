@@ -63,18 +63,18 @@ OF_HUB = frozenset(
 )
 
 
-class Plan(NamedTuple):
+class FaultPlan(NamedTuple):
     """The faults that begin at once, and the pause after them, in seconds."""
 
     pause_s: float
     faults: list[CycleFault]
 
 
-def plan(seed: int, number: int) -> Plan:
+def plan(seed: int, number: int) -> FaultPlan:
     """Return the faults number ``number`` of a campaign."""
     chance = Random(f"{seed}/faults/{number}")
     faults = [_draw(chance) for _ in range(chance.choice(SEVERAL))]
-    return Plan(chance.uniform(*PAUSE_S), sorted(faults, key=lambda fault: fault.at_s))
+    return FaultPlan(chance.uniform(*PAUSE_S), sorted(faults, key=lambda fault: fault.at_s))
 
 
 def _draw(chance: Random) -> CycleFault:

@@ -19,9 +19,9 @@ from tests.campaign.notebook import (
     UNKNOWN,
     Handed,
     Notebook,
-    Receipt,
+    NotedReceipt,
 )
-from tests.campaign.statements import Statements, Story
+from tests.campaign.statements import LedgerStatements, MessageStory
 
 RESEALED = (KeyUnknown.code, SignerGone.code)
 ATTEMPTS_MAX = 20  # deliveries after which a document that is always returned is parked
@@ -32,7 +32,7 @@ NEVER = frozenset({ABSENT, REFUSED})
 
 
 @dataclass
-class Findings:
+class Disagreements:
     """The disagreements. ``by_kind``: descriptions by document and receiver."""
 
     by_kind: dict[str, list[str]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
@@ -45,15 +45,15 @@ class Findings:
         self.texts[number].append(f"{kind}: {text}")
 
 
-class Judge:
-    def __init__(self, notebook: Notebook, statements: Statements) -> None:
+class AgreementJudge:
+    def __init__(self, notebook: Notebook, statements: LedgerStatements) -> None:
         self._notebook = notebook
         self._statements = statements
         self._judged: set[str] = set()  #: LK0s of messages of known documents
         self._resealed: set[int] = set()
-        self.findings = Findings()
+        self.findings = Disagreements()
 
-    def judge(self) -> Findings:
+    def judge(self) -> Disagreements:
         """Return all disagreements."""
         for document in self._notebook.documents.values():
             ends = {receiver: self._judge(document, receiver) for receiver in document.receivers}
@@ -85,8 +85,8 @@ class Judge:
         return end
 
     def _end(
-        self, document: Handed, receiver: str, messages: list[Story], stories: list[Story]
-    ) -> tuple[str, Story | None]:
+        self, document: Handed, receiver: str, messages: list[MessageStory], stories: list[MessageStory]
+    ) -> tuple[str, MessageStory | None]:
         """Return the end at the sender: an outcome, OPEN, REFUSED or ABSENT; and the message that has it."""
         if not messages:
             withdrawn = [story for story in stories if CANCELLED in story.ends]
@@ -107,7 +107,7 @@ class Judge:
             self._add("false_outcomes", document, f"{last.lk0} ended {last.ends}")
         return (last.ends[-1] if last.ends else OPEN), last
 
-    def _judge_end(self, document: Handed, receiver: str, end: str, story: Story | None) -> None:
+    def _judge_end(self, document: Handed, receiver: str, end: str, story: MessageStory | None) -> None:
         if end in document.possible or (document.certainty == CONFIRMED and self._is_explained(document, end, story)):
             return
         is_lost = document.certainty == CONFIRMED and end in (ABSENT, "LOST")
@@ -117,12 +117,12 @@ class Judge:
             kind, document, f"ended {end} {why} for {receiver}; {document.certainty}: {sorted(document.possible)}"
         )
 
-    def _is_explained(self, document: Handed, end: str, story: Story | None) -> bool:
+    def _is_explained(self, document: Handed, end: str, story: MessageStory | None) -> bool:
         is_unknown_target = "unknown" in document.traits and end in (REFUSED, REJECTED)
         return is_unknown_target and (story is None or UnknownTarget.code in " ".join([story.reason, *story.refused]))
 
     def _judge_receipts(
-        self, document: Handed, receiver: str, receipts: list[Receipt], end: str, messages: list[Story]
+        self, document: Handed, receiver: str, receipts: list[NotedReceipt], end: str, messages: list[MessageStory]
     ) -> None:
         names = {receipt.lk0 for receipt in receipts}
         recorded = {story.lk0 for story in messages if story.received}
@@ -169,7 +169,7 @@ class Judge:
             self._add("false_outcomes", document, f"told {told}, but {end} for {receiver}")
 
     def _judge_verdict(
-        self, document: Handed, receiver: str, story: Story, receipts: list[Receipt], *, is_last: bool
+        self, document: Handed, receiver: str, story: MessageStory, receipts: list[NotedReceipt], *, is_last: bool
     ) -> None:
         row = self._statements.verdicts.get(story.lk0)
         if not self._statements.verdicts:
@@ -184,7 +184,9 @@ class Judge:
         text = f"{verdict} {finding} for {story.lk0} to {receiver}; predicted {sorted(predicted)}"
         self._add("verdict_disagreements", document, text)
 
-    def _predicted(self, document: Handed, story: Story, receipts: list[Receipt], *, is_last: bool) -> set[str]:
+    def _predicted(
+        self, document: Handed, story: MessageStory, receipts: list[NotedReceipt], *, is_last: bool
+    ) -> set[str]:
         """Return the verdicts that the notebook admits for a message. ``is_last``: it was not sealed again."""
         mine = [receipt for receipt in receipts if receipt.lk0 == story.lk0]
         if mine:
@@ -205,7 +207,7 @@ class Judge:
             return {"REFUSED"}
         return {"MATCHED"} if document.certainty == CONFIRMED else {"MATCHED", ABSENT}
 
-    def _was_hub_killed(self, document: Handed, receipts: list[Receipt]) -> bool:
+    def _was_hub_killed(self, document: Handed, receipts: list[NotedReceipt]) -> bool:
         end = max([document.answered_at, *(receipt.at for receipt in receipts)])
         outages = self._notebook.hub_outages
         return any(began - UNWRITTEN_S <= end and document.handed_at <= ended + UNWRITTEN_S for began, ended in outages)

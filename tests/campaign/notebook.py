@@ -76,7 +76,7 @@ class Handed:
         return address in self.receivers
 
 
-class Receipt(NamedTuple):
+class NotedReceipt(NamedTuple):
     """A delivery of a document to an application."""
 
     number: int
@@ -95,7 +95,7 @@ class Notebook:
     def __init__(self, path: Path) -> None:
         self._file = path.open("w", encoding="utf-8", buffering=1)
         self.documents: dict[int, Handed] = {}
-        self.receipts: dict[int, list[Receipt]] = defaultdict(list)
+        self.receipts: dict[int, list[NotedReceipt]] = defaultdict(list)
         self.faults: list[tuple[float, str]] = []
         #: Times from the end of a process of the hub, or of its database, to its next start.
         self.hub_outages: list[tuple[float, float]] = []
@@ -131,7 +131,7 @@ class Notebook:
             if outcome not in known:
                 known.append(outcome)
 
-    def receive(self, receipt: Receipt) -> None:
+    def receive(self, receipt: NotedReceipt) -> None:
         facts = receipt._asdict()
         number, at = facts.pop("number"), facts.pop("at")
         self.note(number, "received", received_at=round(at, 3), **facts)

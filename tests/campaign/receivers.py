@@ -24,7 +24,7 @@ from uvicorn import Config, Server
 from semq.app import Client, RefusedByNode, sql
 from semq.errors import SemqError
 from semq.folders.layout import NOTE, note_of, read_note
-from tests.campaign.notebook import Handed, Notebook, Receipt, number_of
+from tests.campaign.notebook import Handed, Notebook, NotedReceipt, number_of
 from tests.crash.application import LOST, PREFETCH, connect, drop
 
 RETRY_S = 0.2
@@ -33,7 +33,7 @@ REQUEUED_SHARE = 0.02  # share of deliveries that are returned
 ACK, REJECT, REQUEUE = "ack", "reject", "requeue"
 
 
-class Receiver:
+class ReceiverProgram:
     """An application that receives the documents to one address."""
 
     def __init__(self, address: str, notebook: Notebook, chance: Random) -> None:
@@ -66,7 +66,7 @@ class Receiver:
             answer = REQUEUE
         fault = _difference(document, attributes) if document is not None else ""
         digest = sha256(body).hexdigest()
-        self._notebook.receive(Receipt(number, self.address, lk0, digest, flagged, answer, at or time(), fault))
+        self._notebook.receive(NotedReceipt(number, self.address, lk0, digest, flagged, answer, at or time(), fault))
         return answer
 
 
@@ -88,7 +88,7 @@ def _difference(document: Handed, attributes: Mapping[str, Any]) -> str:
     return ", ".join([*wrong, *(f"no {name}" for name in missing if "folder" not in document.door)])
 
 
-class AioPikaReceiver(Receiver):
+class AioPikaReceiver(ReceiverProgram):
     """A consumer by aio-pika."""
 
     def __init__(self, address: str, notebook: Notebook, chance: Random, url: str, queue: str) -> None:
@@ -125,7 +125,7 @@ class AioPikaReceiver(Receiver):
                 await message.nack(requeue=answer == REQUEUE)
 
 
-class AppReceiver(Receiver):
+class AppReceiver(ReceiverProgram):
     """``semq.app.Client``."""
 
     def __init__(
@@ -147,7 +147,7 @@ class AppReceiver(Receiver):
                     await settle()
 
 
-class SqlReceiver(Receiver):
+class SqlReceiver(ReceiverProgram):
     """``semq.app.sql``: each batch in a transaction, which is sometimes rolled back."""
 
     def __init__(self, address: str, notebook: Notebook, chance: Random, url: Callable[[], str]) -> None:
@@ -183,7 +183,7 @@ class SqlReceiver(Receiver):
         return taken
 
 
-class FolderReceiver(Receiver):
+class FolderReceiver(ReceiverProgram):
     """A folder of the node: the application takes each file out of ``in``."""
 
     def __init__(self, address: str, notebook: Notebook, chance: Random, folder: Path) -> None:
@@ -213,7 +213,7 @@ class FolderReceiver(Receiver):
             note_of(file).unlink(missing_ok=True)
 
 
-class WebhookReceiver(Receiver):
+class WebhookReceiver(ReceiverProgram):
     """An HTTP server to which the node posts documents and events."""
 
     def __init__(self, address: str, notebook: Notebook, chance: Random, port: int) -> None:
@@ -257,7 +257,7 @@ class WebhookReceiver(Receiver):
         return Response(status_code=204)
 
 
-class HttpReceiver(Receiver):
+class HttpReceiver(ReceiverProgram):
     """Long polls of the HTTP API."""
 
     def __init__(self, address: str, notebook: Notebook, chance: Random, url: str, token: str) -> None:

@@ -35,13 +35,13 @@ class InDoubt(Exception):  # noqa: N818  (a state, not an error)
     """Whether the node has accepted the documents is unknown."""
 
 
-class Answer(NamedTuple):
+class DoorAnswer(NamedTuple):
     word: str  #: CONFIRMED, REFUSED
     lk0: str = ""
     reason: str = ""
 
 
-class Sender:
+class SenderProgram:
     """A door of one lane."""
 
     can: frozenset[str]  #: traits of documents that the door takes
@@ -49,7 +49,7 @@ class Sender:
     def __init__(self, chance: Random) -> None:
         self._chance = chance
 
-    async def hand(self, documents: Sequence[Handed]) -> Answer:
+    async def hand(self, documents: Sequence[Handed]) -> DoorAnswer:
         raise NotImplementedError
 
     async def close(self) -> None:
@@ -82,7 +82,7 @@ AMQP = frozenset(
 )
 
 
-class AioPikaSender(Sender):
+class AioPikaSender(SenderProgram):
     """aio-pika with publisher confirms."""
 
     can = AMQP
@@ -93,7 +93,7 @@ class AioPikaSender(Sender):
         self._connection: Any = None
         self._channel: Any = None
 
-    async def hand(self, documents: Sequence[Handed]) -> Answer:
+    async def hand(self, documents: Sequence[Handed]) -> DoorAnswer:
         (document,) = documents
         message = aio_pika.Message(
             document.body, headers=headers_of(document), content_type="application/octet-stream",
@@ -107,20 +107,20 @@ class AioPikaSender(Sender):
             exchange = await self._channel.get_exchange("semq", ensure=False)
             await exchange.publish(message, document.target, mandatory=False, timeout=self.patience_s(document))
         except ChannelClosed as error:
-            return Answer(REFUSED, reason=str(error))
+            return DoorAnswer(REFUSED, reason=str(error))
         except DeliveryError as error:  # nacked: refused for now
             raise InDoubt from error
         except LOST as error:
             await self.close()
             raise InDoubt from error
-        return Answer(CONFIRMED)
+        return DoorAnswer(CONFIRMED)
 
     async def close(self) -> None:
         await drop(self._connection)
         self._connection = self._channel = None
 
 
-class PikaSender(Sender):
+class PikaSender(SenderProgram):
     """pika in a thread: a transaction for a batch, else publisher confirms."""
 
     can = AMQP - {"doubtful"} | {"tx"}
@@ -133,10 +133,10 @@ class PikaSender(Sender):
         )  # fmt: skip
         self._connection: pika.BlockingConnection | None = None
 
-    async def hand(self, documents: Sequence[Handed]) -> Answer:
+    async def hand(self, documents: Sequence[Handed]) -> DoorAnswer:
         return await asyncio.to_thread(self._hand, documents)
 
-    def _hand(self, documents: Sequence[Handed]) -> Answer:
+    def _hand(self, documents: Sequence[Handed]) -> DoorAnswer:
         try:
             if self._connection is None or self._connection.is_closed:
                 self._connection = pika.BlockingConnection(self._parameters)
@@ -157,11 +157,11 @@ class PikaSender(Sender):
         except pika.exceptions.ChannelClosedByBroker as error:
             if error.reply_code == 541:
                 raise InDoubt from error
-            return Answer(REFUSED, reason=error.reply_text)
+            return DoorAnswer(REFUSED, reason=error.reply_text)
         except (pika.exceptions.AMQPError, OSError) as error:
             self._drop()
             raise InDoubt from error
-        return Answer(CONFIRMED)
+        return DoorAnswer(CONFIRMED)
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
@@ -173,7 +173,7 @@ class PikaSender(Sender):
         await asyncio.to_thread(self._drop)
 
 
-class AppSender(Sender):
+class AppSender(SenderProgram):
     """``semq.app.Client``."""
 
     can = AMQP - {"rich"}
@@ -183,7 +183,7 @@ class AppSender(Sender):
         self._url = url
         self._client: Client | None = None
 
-    async def hand(self, documents: Sequence[Handed]) -> Answer:
+    async def hand(self, documents: Sequence[Handed]) -> DoorAnswer:
         (document,) = documents
         self._client = self._client or Client(self._url(), patience_s=ANSWER_S)
         try:
@@ -195,11 +195,11 @@ class AppSender(Sender):
                 token=document.token, content_type="application/octet-stream", timeout_s=self.patience_s(document),
             )  # fmt: skip
         except RefusedByNode as error:
-            return Answer(REFUSED, reason=str(error))
+            return DoorAnswer(REFUSED, reason=str(error))
         except (SemqError, OSError) as error:
             await self.close()
             raise InDoubt from error
-        return Answer(CONFIRMED, sent.lk0)
+        return DoorAnswer(CONFIRMED, sent.lk0)
 
     async def close(self) -> None:
         client, self._client = self._client, None
@@ -208,7 +208,7 @@ class AppSender(Sender):
                 await client.close()
 
 
-class SqlSender(Sender):
+class SqlSender(SenderProgram):
     """``semq.app.sql`` in the application's own transaction."""
 
     can = frozenset(
@@ -221,10 +221,10 @@ class SqlSender(Sender):
         self._url = url
         self._engine: sqlalchemy.Engine | None = None
 
-    async def hand(self, documents: Sequence[Handed]) -> Answer:
+    async def hand(self, documents: Sequence[Handed]) -> DoorAnswer:
         return await asyncio.to_thread(self._hand, documents)
 
-    def _hand(self, documents: Sequence[Handed]) -> Answer:
+    def _hand(self, documents: Sequence[Handed]) -> DoorAnswer:
         number = 0
         try:
             if self._engine is None:
@@ -240,13 +240,13 @@ class SqlSender(Sender):
                     )  # fmt: skip
                 if "rollback" in documents[0].traits:
                     transaction.rollback()
-                    return Answer(REFUSED, reason="rolled back")
+                    return DoorAnswer(REFUSED, reason="rolled back")
         except RefusedByNode as error:
-            return Answer(REFUSED, reason=str(error))
+            return DoorAnswer(REFUSED, reason=str(error))
         except (DBAPIError, OSError) as error:
             self._drop()
             raise InDoubt from error
-        return Answer(CONFIRMED, f"sql-{number}")
+        return DoorAnswer(CONFIRMED, f"sql-{number}")
 
     def _drop(self) -> None:
         engine, self._engine = self._engine, None
@@ -257,7 +257,7 @@ class SqlSender(Sender):
         await asyncio.to_thread(self._drop)
 
 
-class HttpSender(Sender):
+class HttpSender(SenderProgram):
     """The HTTP API."""
 
     can = AMQP - {"rich"}
@@ -268,7 +268,7 @@ class HttpSender(Sender):
             base_url=f"{url}/api/v1", headers={"authorization": f"Bearer {token}"}, timeout=ANSWER_S, trust_env=False
         )
 
-    async def hand(self, documents: Sequence[Handed]) -> Answer:
+    async def hand(self, documents: Sequence[Handed]) -> DoorAnswer:
         (document,) = documents
         headers = {
             "SEMQ-App-Key": document.app_key, "Idempotency-Key": document.token,
@@ -292,16 +292,16 @@ class HttpSender(Sender):
         except (httpx.HTTPError, TimeoutError) as error:
             raise InDoubt from error
         if answer.status_code in (200, 201):
-            return Answer(CONFIRMED, answer.json()["lk0"])
+            return DoorAnswer(CONFIRMED, answer.json()["lk0"])
         if answer.status_code >= 500 or answer.status_code in (408, 409, 425, 429):
             raise InDoubt
-        return Answer(REFUSED, reason=answer.text[:300])
+        return DoorAnswer(REFUSED, reason=answer.text[:300])
 
     async def close(self) -> None:
         await self._client.aclose()
 
 
-class FolderSender(Sender):
+class FolderSender(SenderProgram):
     """A folder of the node: the document is a file."""
 
     can = frozenset("user group users unknown poison folder".split())
@@ -318,20 +318,20 @@ class FolderSender(Sender):
                 return file, dict(read_note(file) or {})
         return None
 
-    async def hand(self, documents: Sequence[Handed]) -> Answer:
+    async def hand(self, documents: Sequence[Handed]) -> DoorAnswer:
         (document,) = documents
         place = document.target.removeprefix("1.").replace("/", "@")
         file = self._folder / "out" / place / document.kind / str(document.number)
         await asyncio.to_thread(_write_file, file, document.body)
 
-        def answer() -> Answer | None:
+        def answer() -> DoorAnswer | None:
             if (found := self.note_in("sent", document)) is not None and found[0].exists():
-                return Answer(CONFIRMED, str(found[1].get("lk0", "")))
+                return DoorAnswer(CONFIRMED, str(found[1].get("lk0", "")))
             if (found := self.note_in("failed", document)) is not None and found[0].exists():
-                return Answer(REFUSED, reason=str(found[1].get("reason", "")))
+                return DoorAnswer(REFUSED, reason=str(found[1].get("reason", "")))
             return None
 
-        result: Answer = await until(lambda: asyncio.to_thread(answer), 1e9)
+        result: DoorAnswer = await until(lambda: asyncio.to_thread(answer), 1e9)
         return result
 
 

@@ -36,7 +36,7 @@ SETTLED_S = 2.5  # the extracts must end later than the last step of each messag
 
 
 @dataclass(slots=True)
-class Story:
+class MessageStory:
     """What the ledgers say about one message."""
 
     lk0: str
@@ -66,9 +66,9 @@ class VerdictRow(NamedTuple):
 
 
 @dataclass(slots=True)
-class Statements:
-    stories: dict[str, Story] = field(default_factory=dict)  #: by LK0
-    by_number: dict[int, list[Story]] = field(default_factory=lambda: defaultdict(list))
+class LedgerStatements:
+    stories: dict[str, MessageStory] = field(default_factory=dict)  #: by LK0
+    by_number: dict[int, list[MessageStory]] = field(default_factory=lambda: defaultdict(list))
     verdicts: dict[str, VerdictRow] = field(default_factory=dict)
     alarms: list[str] = field(default_factory=list)
     report: str = ""
@@ -98,9 +98,9 @@ def dump(world: CampaignWorld) -> str:
     return "\n".join(lines)
 
 
-def read_ledgers(world: CampaignWorld) -> Statements:
+def read_ledgers(world: CampaignWorld) -> LedgerStatements:
     """Read the ledgers of all stores."""
-    statements = Statements()
+    statements = LedgerStatements()
     for store in world.store_names:
         with _connected(world, store) as connection, connection.cursor("ledger") as cursor:
             cursor.execute("SELECT side, event, lk0, target, app_key, digest, detail FROM semq_ledger ORDER BY number")
@@ -113,7 +113,7 @@ def read_ledgers(world: CampaignWorld) -> Statements:
 
 
 def _add(
-    statements: Statements,
+    statements: LedgerStatements,
     store: str,
     side: int,
     event: int,
@@ -128,7 +128,7 @@ def _add(
         return
     if not lk0:
         return
-    story = statements.stories.setdefault(lk0, Story(lk0))
+    story = statements.stories.setdefault(lk0, MessageStory(lk0))
     if target:
         story.target = story.target or target
         story.is_piece = story.is_piece or target.endswith(f"/{PIECES_USER}")
@@ -146,7 +146,7 @@ def _add(
             story.received[store] = story.received.get(store, 0) + 1
 
 
-def _add_senders(story: Story, event: int, detail: str) -> None:
+def _add_senders(story: MessageStory, event: int, detail: str) -> None:
     if event == Event.ACCEPTED:
         story.accepted += 1
     elif event == Event.REFUSED and not story.accepted:
@@ -156,7 +156,7 @@ def _add_senders(story: Story, event: int, detail: str) -> None:
         story.reason = detail
 
 
-async def add_verdicts(world: CampaignWorld, statements: Statements) -> None:
+async def add_verdicts(world: CampaignWorld, statements: LedgerStatements) -> None:
     """Extract the ledgers of all nodes, reconcile them, and add the verdicts."""
     await asyncio.sleep(SETTLED_S)
     for name in (HUB, HUB_2, *BY_NAME):

@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaign.judgement import Judge
-from tests.campaign.notebook import CONFIRMED, DELIVERED, IN_DOUBT, REFUSED, REJECTED, Handed, Notebook, Receipt
-from tests.campaign.statements import Statements, Story, VerdictRow
+from tests.campaign.judgement import AgreementJudge
+from tests.campaign.notebook import CONFIRMED, DELIVERED, IN_DOUBT, REFUSED, REJECTED, Handed, Notebook, NotedReceipt
+from tests.campaign.statements import LedgerStatements, MessageStory, VerdictRow
 
 SOURCE, TARGET = "queues", "1.20002"
 FIRST, SECOND = "1.10008.1.1.aa.1", "1.10008.1.1.aa.2"
 CLEAN = VerdictRow("MATCHED", "all_agree", "date")
 
 
-class Case:
+class JudgedCase:
     """Two documents of one order key, delivered as the notebook expects."""
 
     def __init__(self, folder: Path) -> None:
         self.notebook = Notebook(folder / "notebook.jsonl")
-        self.statements = Statements()
+        self.statements = LedgerStatements()
         for number, lk0 in ((1, FIRST), (2, SECOND)):
             document = Handed(
                 number, "ordered", frozenset({"order"}), SOURCE, "pika", TARGET, (TARGET,), 3, 1, "k", 10,
@@ -30,78 +30,80 @@ class Case:
             self.notebook.tell(document, CONFIRMED)
             self.notebook.tell_outcome(number, TARGET, DELIVERED)
             self.receive(number, lk0, at=float(number))
-            story = Story(lk0, TARGET, number, accepted=1, ends=[DELIVERED], hub=["FORWARDED"], received={"sql": 1})
+            story = MessageStory(
+                lk0, TARGET, number, accepted=1, ends=[DELIVERED], hub=["FORWARDED"], received={"sql": 1}
+            )
             self.statements.stories[lk0] = story
             self.statements.by_number[number] = [story]
             self.statements.verdicts[lk0] = CLEAN
 
     def receive(self, number: int, lk0: str, *, at: float, flagged: bool = False, digest: str = "") -> None:
         digest = digest or self.notebook.documents[number].digest
-        self.notebook.receive(Receipt(number, TARGET, lk0, digest, flagged, "ack", at, ""))
+        self.notebook.receive(NotedReceipt(number, TARGET, lk0, digest, flagged, "ack", at, ""))
 
     def found(self) -> dict[str, int]:
         """Return the number of findings of each kind that has any."""
-        found = Judge(self.notebook, self.statements).judge()
+        found = AgreementJudge(self.notebook, self.statements).judge()
         self.notebook.close()
         return {kind: len(texts) for kind, texts in found.by_kind.items() if texts}
 
 
 @pytest.fixture
-def case(tmp_path: Path) -> Case:
-    return Case(tmp_path)
+def case(tmp_path: Path) -> JudgedCase:
+    return JudgedCase(tmp_path)
 
 
-def test_nothing_is_found_where_all_statements_agree(case: Case) -> None:
+def test_nothing_is_found_where_all_statements_agree(case: JudgedCase) -> None:
     assert case.found() == {}
 
 
-def _lose(case: Case) -> None:
+def _lose(case: JudgedCase) -> None:
     case.notebook.receipts[1].clear()
     case.statements.stories[FIRST].received.clear()
 
 
-def _repeat_as_another(case: Case) -> None:
+def _repeat_as_another(case: JudgedCase) -> None:
     case.receive(1, SECOND, at=3.0)
 
 
-def _repeat_without_mark(case: Case) -> None:
+def _repeat_without_mark(case: JudgedCase) -> None:
     case.receive(2, SECOND, at=3.0)
 
 
-def _record_twice(case: Case) -> None:
+def _record_twice(case: JudgedCase) -> None:
     case.statements.stories[FIRST].received["sql"] = 2
 
 
-def _swap(case: Case) -> None:
+def _swap(case: JudgedCase) -> None:
     first, second = case.notebook.receipts[1], case.notebook.receipts[2]
     first[0], second[0] = first[0]._replace(at=5.0), second[0]._replace(at=4.0)
 
 
-def _tell_rejected(case: Case) -> None:
+def _tell_rejected(case: JudgedCase) -> None:
     case.notebook.documents[1].outcomes[TARGET] = [REJECTED]
 
 
-def _tell_nothing(case: Case) -> None:
+def _tell_nothing(case: JudgedCase) -> None:
     case.notebook.documents[1].outcomes.clear()
 
 
-def _alter_bytes(case: Case) -> None:
+def _alter_bytes(case: JudgedCase) -> None:
     case.notebook.receipts[1][0] = case.notebook.receipts[1][0]._replace(digest="00")
 
 
-def _judge_otherwise(case: Case) -> None:
+def _judge_otherwise(case: JudgedCase) -> None:
     case.statements.verdicts[FIRST] = VerdictRow("REACK_NOT_RETURNED", "reack_not_noted", "date")
 
 
-def _forget_hub(case: Case) -> None:
+def _forget_hub(case: JudgedCase) -> None:
     case.statements.verdicts[FIRST] = VerdictRow("STATE_CONTRADICTION", "hub_has_no_trace", "date")
 
 
-def _refuse(case: Case) -> None:
+def _refuse(case: JudgedCase) -> None:
     case.notebook.documents[1].certainty = REFUSED
 
 
-def _accept_half(case: Case) -> None:
+def _accept_half(case: JudgedCase) -> None:
     for document in case.notebook.documents.values():
         document.batch, document.certainty = 1, IN_DOUBT
     case.notebook.receipts[2].clear()
@@ -128,19 +130,19 @@ def _accept_half(case: Case) -> None:
         (_accept_half, {"other"}),
     ],
 )
-def test_each_disagreement_is_found(case: Case, plant: Callable[[Case], None], kinds: set[str]) -> None:
+def test_each_disagreement_is_found(case: JudgedCase, plant: Callable[[JudgedCase], None], kinds: set[str]) -> None:
     plant(case)
     assert case.found().keys() == kinds
 
 
-def test_a_killed_hub_may_lack_lines_about_messages_that_it_forwarded(case: Case) -> None:
+def test_a_killed_hub_may_lack_lines_about_messages_that_it_forwarded(case: JudgedCase) -> None:
     _forget_hub(case)
     document = case.notebook.documents[1]
     case.notebook.hub_outages.append((document.handed_at, document.handed_at + 1))
     assert case.found() == {}
 
 
-def test_a_document_in_doubt_may_be_unknown_everywhere(case: Case) -> None:
+def test_a_document_in_doubt_may_be_unknown_everywhere(case: JudgedCase) -> None:
     case.notebook.documents[1].certainty = IN_DOUBT
     case.notebook.documents[1].outcomes.clear()
     case.notebook.receipts[1].clear()
@@ -149,8 +151,8 @@ def test_a_document_in_doubt_may_be_unknown_everywhere(case: Case) -> None:
     assert case.found() == {}
 
 
-def test_a_document_that_was_sealed_again_is_one_document(case: Case) -> None:
-    refused = Story("1.10008.1.1.aa.0", TARGET, 1, accepted=1, ends=[REJECTED], reason="SEMQ-5201 no key")
+def test_a_document_that_was_sealed_again_is_one_document(case: JudgedCase) -> None:
+    refused = MessageStory("1.10008.1.1.aa.0", TARGET, 1, accepted=1, ends=[REJECTED], reason="SEMQ-5201 no key")
     case.statements.by_number[1].insert(0, refused)
     case.statements.verdicts[refused.lk0] = VerdictRow("REFUSED", "refused_by_receiver", "date")
     assert case.found() == {}

@@ -10,7 +10,7 @@ from tests.campaign.notebook import CANCELLED, DELIVERED, DROPPED, OPEN, REJECTE
 PIECES_FROM = 1 << 20  # bytes; larger documents are sent in pieces
 
 
-class Kind(NamedTuple):
+class DocumentKind(NamedTuple):
     """A row of the table. ``traits``: what a door must be able to do."""
 
     share: int
@@ -20,8 +20,8 @@ class Kind(NamedTuple):
     traits: frozenset[str]
 
 
-def _kind(share: int, name: str, save_fwd: int, ack2: int, traits: str = "") -> Kind:
-    return Kind(share, name, save_fwd, ack2, frozenset(traits.split()))
+def _kind(share: int, name: str, save_fwd: int, ack2: int, traits: str = "") -> DocumentKind:
+    return DocumentKind(share, name, save_fwd, ack2, frozenset(traits.split()))
 
 
 # share, kind, @SaveFwd, @Ack2, traits
@@ -138,7 +138,7 @@ class Traffic:
     def _headers(self, number: int) -> dict[str, Any]:
         return {"x-check": f"check-{number}", **(RICH_HEADERS if self._is_rich else {})}
 
-    def _ends(self, kind: Kind) -> frozenset[str]:
+    def _ends(self, kind: DocumentKind) -> frozenset[str]:
         if "late" in kind.traits:
             return frozenset({DELIVERED, REJECTED})
         if "cancel" in kind.traits:

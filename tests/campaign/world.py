@@ -26,8 +26,8 @@ from semq.installation.configuration import (
 from semq.store.postgres import roles
 from tests.campaign import receivers, senders
 from tests.campaign.notebook import REFUSED, Handed, Notebook
-from tests.campaign.receivers import Receiver, WebhookReceiver
-from tests.campaign.senders import Sender
+from tests.campaign.receivers import ReceiverProgram, WebhookReceiver
+from tests.campaign.senders import SenderProgram
 from tests.campaign.traffic import PIECES_FROM, Traffic
 from tests.crash import node_requests
 from tests.crash.installation import HUB_2, Installation
@@ -37,7 +37,7 @@ PASSWORD = "only-for-tests"
 ROLE = "erp"
 
 
-class Institution(NamedTuple):
+class InstitutionRow(NamedTuple):
     """A row of the table of institutions."""
 
     name: str
@@ -53,11 +53,11 @@ class Institution(NamedTuple):
 
 SQL, FOLDER, HTTP, QUEUES, APP = "sql", "folder", "http", "queues", "app"
 INSTITUTIONS = (
-    Institution(QUEUES, "10008", {"aio-pika": 2, "pika": 1}),
-    Institution(SQL, "20002", {"sql": 2}),
-    Institution(FOLDER, "30003", {"folder": 1}, users=("desk",)),
-    Institution(HTTP, "40004", {"http": 2}),
-    Institution(APP, "50005", {"app": 2}, users=("buyer", "seller")),
+    InstitutionRow(QUEUES, "10008", {"aio-pika": 2, "pika": 1}),
+    InstitutionRow(SQL, "20002", {"sql": 2}),
+    InstitutionRow(FOLDER, "30003", {"folder": 1}, users=("desk",)),
+    InstitutionRow(HTTP, "40004", {"http": 2}),
+    InstitutionRow(APP, "50005", {"app": 2}, users=("buyer", "seller")),
 )
 BY_NAME = {each.name: each for each in INSTITUTIONS}
 ADDRESSES = {each.name: each.address for each in INSTITUTIONS}
@@ -112,8 +112,8 @@ class CampaignWorld(Installation):
     def __init__(self, folder: Path, seed: int, notebook: Notebook) -> None:
         super().__init__(folder, PROXIES, ADDRESSES, cluster=True)
         self.notebook = notebook
-        self.receivers: dict[str, Receiver] = {}  #: by address
-        self.senders: list[tuple[Institution, str, int, Sender]] = []  #: institution, door, lane, its program
+        self.receivers: dict[str, ReceiverProgram] = {}  #: by address
+        self.senders: list[tuple[InstitutionRow, str, int, SenderProgram]] = []  #: institution, door, lane, its program
         self.webhook_port = free_ports(1)[0]
         self.http_port = free_ports(1)[0]
         self.token = ""
@@ -167,7 +167,7 @@ class CampaignWorld(Installation):
         self._add(receivers.HttpReceiver(ADDRESSES[HTTP], note, self._chance(HTTP), http_url, self.token))
         for user, address in {"": ADDRESSES[APP], **users}.items():
             self._add(receivers.AppReceiver(address, note, self._chance(address), lambda: app.url, user))
-        make: dict[str, Callable[[Random], Sender]] = {
+        make: dict[str, Callable[[Random], SenderProgram]] = {
             "aio-pika": lambda chance: senders.AioPikaSender(chance, amqp_url, None),
             "pika": lambda chance: senders.PikaSender(chance, "127.0.0.1", app_port, "app", PASSWORD),
             "sql": lambda chance: senders.SqlSender(chance, lambda: role_url),
@@ -183,7 +183,7 @@ class CampaignWorld(Installation):
         for node in (queues, app, folder, http):
             self._begin(receivers.follow_events(note, lambda node=node: node.url))  # type: ignore[misc]
 
-    def _add(self, receiver: Receiver) -> None:
+    def _add(self, receiver: ReceiverProgram) -> None:
         self.receivers[receiver.address] = receiver
         self._begin(receiver.run())
 
@@ -193,9 +193,13 @@ class CampaignWorld(Installation):
     def _chance(self, name: str) -> Random:
         return Random(f"{self._seed}/{name}")
 
-    def traffic(self, institution: Institution, door: str, lane: int, sender: Sender) -> Traffic:
-        """Return the documents of a lane. Only one lane of an institution has documents with @Fixed."""
-        can = sender.can if lane == 0 and door == next(iter(institution.doors)) else sender.can - {"fixed"}
+    def traffic(self, institution: InstitutionRow, door: str, lane: int, can: frozenset[str]) -> Traffic:
+        """Return the documents of a lane. ``can``: traits of its door.
+
+        Only one lane of an institution has documents with @Fixed, because these have one order for all lanes.
+        """
+        if lane or door != next(iter(institution.doors)):
+            can -= {"fixed"}
         partners = [address for address in ADDRESSES.values() if address != institution.address]
         users = {address: users for address, users in USERS.items() if address != institution.address}
         groups = {
@@ -258,7 +262,7 @@ class CampaignWorld(Installation):
         self.senders = []
 
 
-def _turned(institution: Institution) -> tuple[str, ...]:
+def _turned(institution: InstitutionRow) -> tuple[str, ...]:
     """Return the hub's processes in the order in which an institution dials them."""
     first, second, standby = institution.links
     return (first, second, standby) if INSTITUTIONS.index(institution) % 2 == 0 else (second, first, standby)
