@@ -29,6 +29,7 @@ from semq.service.links.sessions import Refuse
 from semq.store import identities
 from semq.store.files import write_safely
 from semq.store.identities import IssuedCertificate, NodeStore, Ticket
+from semq.store.postgres.errors import RowRefused
 from semq.umx_t.address import Address, NodeType, parse_address
 
 log = structlog.get_logger("semq.registry")
@@ -216,11 +217,19 @@ class Registry:
         return bound.boot if bound is not None else 0
 
     async def write_stores(self) -> None:
-        """Write the stores of nodes that have logged in, and read the stores of refused nodes again."""
+        """Write the stores of nodes that have logged in, and read the stores of refused nodes again.
+
+        Raises RowRefused after the others if the database refuses a row, which stays for the next call.
+        """
+        refused: dict[tuple[str, str], RowRefused] = {}
         async with self._storing:
-            while self._unwritten:
-                key, (store, refusals) = next(iter(self._unwritten.items()))
-                recorded: NodeStore = await self._execute(identities.note_store, store)
+            while key := next((key for key in self._unwritten if key not in refused), None):
+                store, refusals = self._unwritten[key]
+                try:
+                    recorded: NodeStore = await self._execute(identities.note_store, store)
+                except RowRefused as error:
+                    refused[key] = error
+                    continue
                 is_refused = recorded.store_uuid != store.store_uuid
                 if is_refused or self._unwritten[key][0] is store:  # else a later login waits
                     del self._unwritten[key]
@@ -234,6 +243,8 @@ class Registry:
                     self.stores.pop(node, None)
                 else:
                     self.stores[node] = known
+        if refused:
+            raise next(iter(refused.values()))
 
     async def rebind(self, node: str) -> bool:
         """Let a node log in with another store; return whether the hub knew one."""

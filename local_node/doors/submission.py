@@ -35,6 +35,7 @@ from semq.engine.sender.groups import is_group
 from semq.errors import BadInput, SemqError, Unavailable
 from semq.foreign_text import shortened
 from semq.service.admin import answer, describe
+from semq.store.postgres.errors import RowRefused
 from semq.transport.turn import Turn
 from semq.umx_t.address import parse_address
 from semq.umx_t.app_key import NO_KEY
@@ -261,8 +262,11 @@ class _ReportByAnswer(_ReportByConfirm):
 
 def reply_text(error: SemqError, name: str) -> str:
     """Return the reply text of channel.close: the name of the document, the code, and as much of the rest as has room.
-    The remedy is more important than the facts and the text, which the code can be looked up for.
+    The remedy is more important than the facts and the text, which the code can be looked up for; but nothing can be
+    looked up for the words of Postgres.
     """
+    if isinstance(error, RowRefused):
+        return shortened(f"{name}: {error}", TEXT_MAX)
     texts = (error.advice(), f"{error.code} {error.text} — {error.remedy}", f"{error.code} — {error.remedy}")
     named = [f"{name}: {text}" for text in texts]
     return next((text for text in named if len(text.encode()) <= TEXT_MAX), named[-1])

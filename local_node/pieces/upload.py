@@ -48,6 +48,7 @@ class Upload(ArrivingDocument):
         self._ended = ended
         self._pause = pause
         self._fault = fault
+        self._not_stored: dict[int, SemqError] = {}  # the error of a piece, for the manifest posted after it
         self._rest = bytearray()
         self._piece_bytes = min(PIECE_BYTES, self._core.settings.max_document_bytes)
         self._digests: list[bytes] = []
@@ -110,7 +111,7 @@ class Upload(ArrivingDocument):
         submission.body = PiecesManifest(
             self.size, self._piece_bytes, digest_of(self._digests), self.digest.hex()
         ).encode()
-        self._engine().acceptance.submit_in_pieces(submission)
+        self._engine().acceptance.submit_in_pieces(submission, self._not_stored)
 
     def abandon(self) -> None:
         self._ended(self, False)
@@ -137,7 +138,9 @@ class Upload(ArrivingDocument):
 
     def _failed(self, error: Exception) -> None:
         """Drop the rest of the body, then refuse the document."""
-        self._fault = self._fault or (error if isinstance(error, SemqError) else Unavailable(fault=repr(error)))
+        fault = error if isinstance(error, SemqError) else Unavailable(fault=repr(error))
+        self._not_stored.setdefault(0, fault)
+        self._fault = self._fault or fault
         self._pause(False)
 
 

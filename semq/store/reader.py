@@ -18,6 +18,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from semq.store.embedded.errors import ServerTooOld
 from semq.store.postgres.connections import OwnReaders, Readers
 from semq.store.postgres.errors import PoolerUnfit, StoreUnavailable
+from semq.store.postgres.refusals import row_refused
 
 CONNECT_S = 10
 # Text of a server that refuses SESSION | what to do
@@ -105,7 +106,7 @@ class Reader:
         self._engine = self._readers.engine(self._connect)
 
     async def execute(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call ``query`` with a connection and the arguments, in a thread. Raises StoreUnavailable.
+        """Call ``query`` with a connection and the arguments, in a thread. Raises StoreUnavailable, RowRefused.
 
         A query that changes rows begins its transaction itself.
         """
@@ -121,9 +122,11 @@ class Reader:
         try:
             return await asyncio.shield(running)
         except Exception as error:
-            if not is_unavailable(error):
-                raise
-            raise unavailable(error) from error
+            if is_unavailable(error):
+                raise unavailable(error) from error
+            if (refused := row_refused(error)) is not None:
+                raise refused from error
+            raise
 
     def note_pooler(self) -> None:
         """Note that a pooler is in front of the server, which has dropped the settings of the open connections."""

@@ -129,14 +129,17 @@ class Acceptance:
         self._check_user(submission)
         self._check_partner(submission, size)
 
-    def submit_in_pieces(self, submission: Submission) -> None:
-        """Accept the manifest of a document whose pieces are stored; it waits until they are at the target."""
+    def submit_in_pieces(self, submission: Submission, faults: Mapping[int, SemqError]) -> None:
+        """Accept the manifest of a document whose pieces are posted before; it waits until they are at the target.
+
+        ``faults`` is read after the store has answered about all pieces: if one was not stored, 0 has the error.
+        """
         if submission.is_withdrawn:
             submission.failed(errors.Withdrawn())
             return
         submission.not_before = AFTER_PIECES_MS
         submission.digest = sha256(submission.body).digest()
-        self.core.post(schedule(self.core, [submission], {}, lambda at: None), failed=submission.failed)
+        self.core.post(schedule(self.core, [submission], faults, lambda at: None), failed=submission.failed)
 
     @staticmethod
     def _check_user(submission: Submission) -> None:

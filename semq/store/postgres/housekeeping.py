@@ -15,16 +15,19 @@ Rows are deleted in small batches, so that the writer never waits long for a loc
 | signed receipts, session keys    | as long as the lines that they prove                                         |
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import psycopg
 
 from semq.store.postgres import ledger_partitions
 from semq.store.reader import ENDED_IF_SUSPENDED, connection_parameters
 from semq.umx_t.status import Direction
+
+T = TypeVar("T")
 
 BATCH = 5000  # rows
 SEEN_KEPT = 100_000
@@ -120,8 +123,8 @@ async def tidy(
     """Make the partitions of the coming days, and delete expired rows; return the numbers of deleted rows by kind.
 
     The entry ``ledger_days`` is the number of dropped partitions. ``today`` is the date in UTC. ``may_delete`` gets the
-    date of the database; False: nothing is deleted. Raises psycopg.Error, also if a lock was not free in time; after
-    all deletions, if the partitions cannot be made.
+    date of the database; False: nothing is deleted. If a step fails, for instance because a lock was not free in time,
+    the others are done, and the first error is raised: psycopg.Error.
     """
     values = {
         "batch": BATCH,
@@ -135,25 +138,31 @@ async def tidy(
     }
     parameters = connection_parameters(url, "semq-tidy", ENDED_IF_SUSPENDED)
     async with await psycopg.AsyncConnection.connect(**parameters, autocommit=True) as connection:
-        fault: psycopg.Error | None = None
-        try:
-            await ledger_partitions.make_ahead(connection, today)
-        except psycopg.Error as error:
-            if connection.closed:
-                raise
-            fault = error  # meanwhile lines are stored in the default partition, and expired rows are deleted
-        if not may_delete(await _date_of(connection)):
-            if fault is not None:
-                raise fault
-            return {}
-        deleted = {name: await _in_batches(connection, statement, values) for name, statement in FORGET.items()}
-        deleted["audit"] = await _forget_audit(connection, values)
-        deleted["order_keys"] = await _forget_keys(connection)
-        if keep.ledger_days is not None:
-            first_kept = today - timedelta(keep.ledger_days)
-            deleted["ledger_days"] = len(await ledger_partitions.drop_before(connection, first_kept))
-    if fault is not None:
-        raise fault
+        faults: list[psycopg.Error] = []
+
+        async def attempt(step: Callable[[], Awaitable[T]], otherwise: T) -> T:
+            try:
+                return await step()
+            except psycopg.Error as error:
+                if connection.closed:
+                    raise
+                faults.append(error)
+                return otherwise
+
+        deleted: dict[str, int] = {}
+        none: list[str] = []
+        await attempt(partial(ledger_partitions.make_ahead, connection, today), none)  # the default partition has lines
+        if may_delete(await _date_of(connection)):
+            for name, statement in FORGET.items():
+                deleted[name] = await attempt(partial(_in_batches, connection, statement, values), 0)
+            deleted["audit"] = await attempt(partial(_forget_audit, connection, values), 0)
+            deleted["order_keys"] = await attempt(partial(_forget_keys, connection), 0)
+            if keep.ledger_days is not None:
+                first_kept = today - timedelta(keep.ledger_days)
+                dropped = await attempt(partial(ledger_partitions.drop_before, connection, first_kept), none)
+                deleted["ledger_days"] = len(dropped)
+    if faults:
+        raise faults[0]
     return deleted
 
 

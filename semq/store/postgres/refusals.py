@@ -7,6 +7,8 @@ of the row fails, with the reason, and nothing else.
 import logging
 from dataclasses import dataclass
 
+import psycopg
+
 from semq.clock import Clock
 from semq.foreign_text import shortened
 from semq.store.postgres.errors import RowRefused, StaleRow
@@ -51,6 +53,18 @@ def typed_error(refusal: StatementRefused) -> RowRefused | StaleRow:
     return RowRefused(
         sqlstate=refusal.sqlstate, fault=refusal.text, **{name: fact for name, fact in facts.items() if fact}
     )
+
+
+def row_refused(error: Exception) -> RowRefused | None:
+    """Return the error of a query outside of the writer whose row was refused; None for any other fault."""
+    cause = getattr(error, "orig", None) or error  # SQLAlchemy adds the statement and a link
+    if not isinstance(cause, psycopg.Error) or not cause.sqlstate:
+        return None
+    diag = cause.diag
+    facts = (diag.message_primary, diag.table_name, diag.constraint_name, diag.source_function, diag.context)
+    refusal = StatementRefused(cause.sqlstate, *(fact or "" for fact in facts))
+    typed = typed_error(refusal) if blames_one_piece(refusal) else None
+    return typed if isinstance(typed, RowRefused) and not typed.is_passing else None
 
 
 @dataclass(slots=True)

@@ -34,6 +34,7 @@ from semq.store.postgres.conditions.inspection import findings, inspect
 from semq.store.postgres.connections import NeverRests, Readers, Rest
 from semq.store.postgres.errors import (
     PartitionsMissing,
+    RowRefused,
     StoreFenced,
     StoreUnavailable,
     StoreWentBack,
@@ -206,11 +207,17 @@ class PostgresStore:
         await self._reader.close()
 
     async def execute(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call ``query`` with a separate connection and the arguments, in a thread. Raises StoreUnavailable.
+        """Call ``query`` with a separate connection and the arguments, in a thread.
+
+        Raises StoreUnavailable, RowRefused.
 
         For reads, and for changes that may also be made after a takeover: the epoch is not checked.
         """
-        return await self._reader.execute(query, *args, **kwargs)
+        try:
+            return await self._reader.execute(query, *args, **kwargs)
+        except RowRefused as error:
+            self.refusals.note(error)
+            raise
 
     @property
     def current_lease(self) -> Lease:

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.exc import DataError
 
 from semq.store.postgres.errors import StoreUnavailable
+from semq.store.postgres.refusals import row_refused
 from semq.store.reader import ENDED_IF_SUSPENDED, connection_parameters, is_unavailable, unavailable
 from semq.web.errors import BadRequest, QueryTooSlow
 
@@ -43,7 +44,7 @@ class Database:
         return await self._run(self._read_threads, self._reader, view, *args, **kwargs)
 
     async def write(self, change: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Change tables of the web process. Raises StoreUnavailable, QueryTooSlow, BadRequest."""
+        """Change tables of the web process. Raises StoreUnavailable, RowRefused, QueryTooSlow, BadRequest."""
         return await self._run(self._write_threads, self._writer, change, *args, **kwargs)
 
     def close(self) -> None:
@@ -77,6 +78,8 @@ class Database:
                 raise QueryTooSlow(limit_ms=READ_MS if engine is self._reader else WRITE_MS) from error
             if is_unavailable(error):
                 raise unavailable(error) from error
+            if (refused := row_refused(error)) is not None:
+                raise refused from error
             raise
 
     def _engine(self, name: str, size: int, *options: str) -> Engine:

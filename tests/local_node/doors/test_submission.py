@@ -19,6 +19,7 @@ from semq.broker.services import Refused, ServiceNacked
 from semq.engine import errors
 from semq.errors import BadInput, SemqError
 from semq.seal.errors import CannotSeal, HeaderUnfit
+from semq.store.postgres.errors import RowRefused
 from semq.umx_t.app_key import parse_app_key
 from semq.umx_t.errors import BadAddress, BadAppKey, BadAttribute
 from semq.umx_t.headers import read_submission
@@ -71,6 +72,13 @@ def test_the_reply_text_contains_the_complete_remedy(error: SemqError) -> None:
     assert f"{name}: {error.code}" in closing.reply_text
     assert closing.reply_text.endswith(error.remedy), len(closing.reply_text)
     assert len(closing.reply_text.encode()) <= 255
+
+
+def test_the_reply_text_contains_the_words_of_postgres() -> None:
+    error = RowRefused(sqlstate="P0001", fault="no such order here", context="PL/pgSQL function refuse()")
+    outcome = refusal(error, f"document 1000000, @Token {'t' * NAME_MAX}")
+    assert isinstance(outcome, Refused)
+    assert "no such order here" in outcome.error.reply_text
 
 
 CONFIRM = framed(m.ConfirmSelect())

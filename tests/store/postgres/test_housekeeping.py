@@ -155,3 +155,17 @@ async def test_old_partitions_of_the_ledger_are_dropped_and_new_ones_made(databa
     )
     assert partition_of(TODAY + timedelta(3)) in names
     assert partition_of(TODAY - timedelta(400)) not in names
+
+
+async def test_rows_that_cannot_be_deleted_keep_no_others(database: str) -> None:
+    fill(
+        database,
+        "INSERT INTO tb_0031_token (token, lk0, digest, at) VALUES ('old', 'x', '', now() - interval '90 days')",
+        "INSERT INTO tb_0031_taken (number, lk0, at) VALUES (1, 'x', now() - interval '90 days')",
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'kept for the audit'; END $$",
+        "CREATE TRIGGER refuse BEFORE DELETE ON tb_0031_token FOR EACH ROW EXECUTE FUNCTION refuse()",
+    )
+    with pytest.raises(psycopg.Error, match="kept for the audit"):
+        await tidy(database, TODAY)
+    assert column(database, "SELECT count(*) FROM tb_0031_taken") == [0]
+    assert column(database, "SELECT count(*) FROM tb_0031_token") == [1]
