@@ -186,8 +186,10 @@ async def test_a_row_refused_at_the_start_ends_the_start_with_the_words_of_postg
     hub = await inprocess.hub()
     await hub.stop()
     refuse(hub.store.url, table)
+    again = HubNode(hub.settings, SystemClock())
     with pytest.raises(SemqError) as caught:
-        await HubNode(hub.settings, SystemClock()).start()
+        await again.start()
+    await again.stop()
     assert WORDS in str(caught.value)
     with psycopg.connect(hub.store.url, autocommit=True) as connection:
         connection.execute("DROP FUNCTION refuse CASCADE")
@@ -210,8 +212,16 @@ async def nodes(shared_inprocess: InProcess) -> AsyncIterator[PairOfNodes]:
 async def _pair_of_nodes(inprocess: InProcess) -> PairOfNodes:
     hub, small = await inprocess.secure_hub(), "pieces_from_bytes = 50000\n"
     a, b = [await inprocess.secure_local(name, hub, small) for name in ("10008", "56001")]
-    await linked(a, b)
+    await _know_each_other(a, b)
     return PairOfNodes(hub, a, b)
+
+
+async def _know_each_other(a: LocalNode, b: LocalNode) -> None:
+    """Wait until each node has accepted the certificate of the other."""
+    await linked(a, b)
+    for node, other in ((a, "1.56001"), (b, "1.10008")):
+        assert node.sealing is not None
+        await until(partial(node.sealing.known, other))
 
 
 def is_named(node: LocalNode) -> bool:
@@ -219,7 +229,7 @@ def is_named(node: LocalNode) -> bool:
     return any("refuse()" in str(row["rule"]) for row in node.store.refusals.recent())
 
 
-class Scene(NamedTuple):
+class RefusalScene(NamedTuple):
     """Documents of a round that need rows of a table."""
 
     table: str
@@ -233,10 +243,10 @@ async def _submit(nodes: PairOfNodes, name: str, **every: Any) -> str:
     return str(errors[0]) if errors else ""
 
 
-SCENES: dict[str, Scene] = {
-    "stream of the sender": Scene("tb_0031_stream", False, _submit),
-    "chain": Scene("semq_chain", False, _submit),
-    "session key": Scene("semq_session_key", False, partial(_submit, encrypt=True)),
+SCENES: dict[str, RefusalScene] = {
+    "stream of the sender": RefusalScene("tb_0031_stream", False, _submit),
+    "chain": RefusalScene("semq_chain", False, _submit),
+    "session key": RefusalScene("semq_session_key", False, partial(_submit, encrypt=True)),
 }
 
 
@@ -278,7 +288,7 @@ async def test_a_certificate_that_cannot_be_stored_is_used_and_named_in_health(i
     a = await inprocess.secure_local("10008", hub)
     async with refusing(a, Refusing("semq_certificate", "true", "INSERT OR UPDATE"), ""):
         b = await inprocess.secure_local("56001", hub)
-        await linked(a, b)
+        await _know_each_other(a, b)
         name = new_round()
         assert submit(a, "56001", name, every=(("encrypt", True),)) == []
         await until(lambda: len(outcomes(a, name)) == DOCUMENTS and is_named(a))
