@@ -13,7 +13,7 @@
 | owner         | likewise                                                                                           |
 | connections   | limits of the role or of the database are too low: SEMQ-3030                                       |
 | timeout       | the server ends the transactions of the node: SEMQ-3030                                            |
-| others' locks | roles of applications may fill the lock table of the server: SEMQ-3031                             |
+| others' locks | roles of applications may fill the lock table of the server: SEMQ-3031, by doctor alone           |
 | roles         | a role of an application may take all connections: SEMQ-3033                                       |
 | functions     | roles of applications may call nothing, or everything: SEMQ-3025                                   |
 
@@ -63,6 +63,7 @@ class Requirement(NamedTuple):
     is_needed: bool  #: False: the node works without it, and says so
     error: type[SemqError]
     query: str
+    is_in_health: bool = True  #: False: on many managed servers nobody can change it
 
 
 REQUIREMENTS = (
@@ -115,6 +116,7 @@ REQUIREMENTS = (
         "others' locks", False, LocksOpen,
         f"SELECT 'pg_advisory_lock and others' FROM pg_proc p WHERE {ADVISORY} AND EXISTS (SELECT FROM"
         " aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a WHERE a.grantee = 0) LIMIT 1",
+        is_in_health=False,
     ),
     Requirement(
         "roles", False, RolesUnlimited,
@@ -191,7 +193,8 @@ def check(connection: "psycopg.Connection[Any]", *, is_upgrade: bool = False) ->
 
 def findings(connection: "psycopg.Connection[Any]") -> list[str]:
     """Return, for health, each requirement that is not met, and each session that hinders the node."""
-    return [*(error.advice() for _, error in unmet(connection)), *hindrances(connection)]
+    shown = [row for row in REQUIREMENTS if row.is_in_health]
+    return [*(error.advice() for _, error in unmet(connection, shown)), *hindrances(connection)]
 
 
 def hindrances(connection: "psycopg.Connection[Any]") -> list[str]:

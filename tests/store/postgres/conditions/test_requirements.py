@@ -1,29 +1,16 @@
 """Requirements of a node in its database: each wrong state, on a real server, at the start, in doctor and in health."""
 
-import asyncio
-import os
-import secrets
-import shutil
-import socket
-import subprocess
-import tempfile
-from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
+from importlib import resources
 from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg import conninfo, sql
+from psycopg import conninfo
 
-from local_node.node import LocalNode
-from semq.cli.checkup import database as checkup
-from semq.clock import SystemClock
 from semq.config import load
-from semq.config.settings import Settings
 from semq.errors import SemqError
-from semq.store.embedded.process import free_port
 from semq.store.postgres import ledger_partitions, migration
 from semq.store.postgres.conditions import requirements
 from semq.store.postgres.errors import (
@@ -33,117 +20,66 @@ from semq.store.postgres.errors import (
     LimitsUnfit,
     LocksOpen,
     PartitionsMissing,
-    PoolerUnfit,
     RightsMissing,
     RolesUnlimited,
     SchemaTooOld,
     StoreReplaced,
-    StoreUnavailable,
 )
-from semq.store.reader import connection_parameters, missing_settings
-
-CONFIG = """
-[node]
-kind = "local"
-id = "10008"
-data_dir = "data"
-[amqp]
-port = 0
-[hub]
-url = "amqp://127.0.0.1:1"
-password = "no hub is needed here"
-[database]
-url = "{url}"
-"""
+from tests.store.embedded.replication import replicated
+from tests.store.postgres.conditions.role_database import (
+    CONFIG,
+    RoleDatabase,
+    doctor,
+    health,
+    note_in_chinese,
+    running,
+    start_and_stop,
+)
 
 
-class RoleDatabase:
-    """An empty database that belongs to a role without further rights, and the folder of its node."""
-
-    def __init__(self, superuser_url: str, role: str, folder: Path) -> None:
-        self.superuser_url, self.role, self.folder = superuser_url, role, folder
-        self.name = str(conninfo.conninfo_to_dict(superuser_url)["dbname"])
-        self.url = conninfo.make_conninfo(superuser_url, user=role, password="secret")
-
-    def run(self, *statements: str) -> None:
-        """Run statements as the superuser; {role} and {name} are the role and the database."""
-        with psycopg.connect(self.superuser_url, autocommit=True) as connection:
-            for statement in statements:
-                connection.execute(statement.format(role=self.role, name=self.name).encode())
-
-    def settings(self) -> Settings:
-        file = self.folder / "node.toml"
-        facts = conninfo.conninfo_to_dict(self.url)
-        address = f"postgresql://{self.role}:secret@/{self.name}?host={facts['host']}&port={facts['port']}"
-        file.write_text(CONFIG.format(url=address))
-        return load(file, {})
-
-
-@pytest.fixture
-def place(empty_database: str, tmp_path: Path) -> Iterator[RoleDatabase]:
-    role = f"node_{os.getpid()}_{secrets.token_hex(3)}"
-    here = RoleDatabase(empty_database, role, tmp_path)
-    here.run(
-        "CREATE ROLE {role} LOGIN PASSWORD 'secret'",
-        "CREATE ROLE {role}_erp LOGIN",
-        "ALTER DATABASE {name} OWNER TO {role}",
-        "ALTER SCHEMA public OWNER TO {role}",
-        "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
-    )
-    yield here
-    with psycopg.connect(empty_database, autocommit=True) as connection:
-        connection.execute("SET default_transaction_read_only = off")
-        connection.execute(sql.SQL("ALTER DATABASE {} RESET ALL").format(sql.Identifier(here.name)))
-        connection.execute(sql.SQL("REASSIGN OWNED BY {} TO CURRENT_USER").format(sql.Identifier(role)))
-        connection.execute(sql.SQL("DROP OWNED BY {}, {}").format(sql.Identifier(role), sql.Identifier(f"{role}_erp")))
-        connection.execute(sql.SQL("DROP ROLE {}, {}").format(sql.Identifier(role), sql.Identifier(f"{role}_erp")))
-
-
-@asynccontextmanager
-async def running(settings: Settings) -> AsyncIterator[LocalNode]:
-    node = LocalNode(settings, SystemClock())
-    try:
-        await node.start()
-        yield node
-    finally:
-        await node.stop()
-
-
-async def start_and_stop(settings: Settings) -> None:
-    async with running(settings):
-        pass
-
-
-def doctor(settings: Settings) -> str:
-    """Return the faults that ``semq doctor`` finds in the database."""
-    found = [finding for finding in checkup.check(settings) if finding.verdict != "ok"]
-    return "; ".join(f"{finding.detail} — {finding.advice}" for finding in found)
-
-
-async def health(node: LocalNode) -> str:
-    return "; ".join(check.detail for check in await node.checks() if check.name == "database")
+def unmet(place: RoleDatabase) -> list[str]:
+    """Return the names of the requirements that the role's database does not meet."""
+    with psycopg.connect(place.url, autocommit=True) as connection:
+        return [requirement.name for requirement, _ in requirements.unmet(connection)]
 
 
 async def test_a_role_without_rights_beyond_its_database_starts_a_node(place: RoleDatabase) -> None:
+    """Only a superuser can take the advisory locks from other roles: doctor says so, and health is well."""
     async with running(place.settings()) as node:
         await node.requirements.check()
-        # Only a superuser can take the advisory locks from other roles.
-        assert [LocksOpen.code in text for text in node.requirements.unmet] == [True]
+        assert node.requirements.unmet == []
+        assert unmet(place) == ["others' locks"]
+        assert LocksOpen.code in doctor(place.settings())
 
 
-# What is wrong before the first start | statements, error
-BEFORE: dict[str, tuple[tuple[str, ...], type[SemqError]]] = {
-    "no CREATE in public": (("ALTER SCHEMA public OWNER TO CURRENT_USER",), RightsMissing),
-    "a database for reading": (("ALTER DATABASE {name} SET default_transaction_read_only = on",), DatabaseReadOnly),
-    "a role for reading": (("ALTER ROLE {role} SET default_transaction_read_only = on",), DatabaseReadOnly),
-    "no advisory locks": (("REVOKE EXECUTE ON FUNCTION pg_advisory_lock(bigint) FROM PUBLIC",), RightsMissing),
-}
+async def test_an_upgrade_by_a_superuser_leaves_the_advisory_locks_to_the_owner_of_the_tables(
+    place: RoleDatabase,
+) -> None:
+    await start_and_stop(place.settings())
+    with psycopg.connect(place.superuser_url) as connection:
+        connection.execute((resources.files("semq.store.sql") / "rights.sql").read_bytes())
+    assert unmet(place) == []
+    await start_and_stop(place.settings())
+
+
+# What is wrong before the first start | statements, error, name of the requirement
+BEFORE: dict[str, tuple[tuple[str, ...], type[SemqError], str]] = {
+    "no CREATE in public": (("ALTER SCHEMA public OWNER TO CURRENT_USER",), RightsMissing, "schema"),
+    "a database for reading": (
+        ("ALTER DATABASE {name} SET default_transaction_read_only = on",), DatabaseReadOnly, "writable",
+    ),
+    "a role for reading": (
+        ("ALTER ROLE {role} SET default_transaction_read_only = on",), DatabaseReadOnly, "writable",
+    ),
+    "no advisory locks": (("REVOKE EXECUTE ON FUNCTION pg_advisory_lock(bigint) FROM PUBLIC",), RightsMissing, "locks"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("wrong", BEFORE)
 async def test_a_first_start_is_refused_with_the_words_of_doctor(place: RoleDatabase, wrong: str) -> None:
-    statements, error = BEFORE[wrong]
+    statements, error, name = BEFORE[wrong]
     place.run(*statements)
+    assert name in unmet(place)
     with pytest.raises(error) as caught:
         await start_and_stop(place.settings())
     found = doctor(place.settings())
@@ -151,16 +87,16 @@ async def test_a_first_start_is_refused_with_the_words_of_doctor(place: RoleData
     assert caught.value.remedy in found
 
 
-# What is wrong at a later start | statements, error
-AFTER: dict[str, tuple[tuple[str, ...], type[SemqError]]] = {
+# What is wrong at a later start | statements, error, name of the requirement; empty: it is the identity of the store
+AFTER: dict[str, tuple[tuple[str, ...], type[SemqError], str]] = {
     "restored by a superuser without owners": (
-        ("REASSIGN OWNED BY {role} TO CURRENT_USER", "ALTER DATABASE {name} OWNER TO {role}"), RightsMissing,
+        ("REASSIGN OWNED BY {role} TO CURRENT_USER", "ALTER DATABASE {name} OWNER TO {role}"), RightsMissing, "tables",
     ),
-    "one right of one table": (("REVOKE DELETE ON tb_0030_done FROM {role}",), RightsMissing),
-    "one right of a table of hubs": (("REVOKE SELECT ON node_token FROM {role}",), RightsMissing),
+    "one right of one table": (("REVOKE DELETE ON tb_0030_done FROM {role}",), RightsMissing, "tables"),
+    "one right of a table of hubs": (("REVOKE SELECT ON node_token FROM {role}",), RightsMissing, "tables"),
     "search_path lost": (
         ("CREATE SCHEMA elsewhere", "ALTER ROLE {role} SET search_path = elsewhere",
-         "ALTER SCHEMA elsewhere OWNER TO {role}"), StoreReplaced,
+         "ALTER SCHEMA elsewhere OWNER TO {role}"), StoreReplaced, "",
     ),
 }  # fmt: skip
 
@@ -168,8 +104,9 @@ AFTER: dict[str, tuple[tuple[str, ...], type[SemqError]]] = {
 @pytest.mark.parametrize("wrong", AFTER)
 async def test_a_later_start_is_refused_with_the_words_of_doctor(place: RoleDatabase, wrong: str) -> None:
     await start_and_stop(place.settings())
-    statements, error = AFTER[wrong]
+    statements, error, name = AFTER[wrong]
     place.run(*statements)
+    assert not name or name in unmet(place)
     with pytest.raises(error) as caught:
         await start_and_stop(place.settings())
     found = doctor(place.settings())
@@ -195,7 +132,7 @@ async def test_views_of_the_server_that_the_role_may_not_read_stop_no_start(plac
     place.run(f"REVOKE SELECT ON {HIDDEN} FROM PUBLIC")
     place.run("ALTER ROLE {role} CONNECTION LIMIT 7")
     async with running(place.settings()) as node:
-        assert LocksOpen.code in await health(node)
+        assert "permission denied" not in await health(node)
     found = doctor(place.settings())
     assert LocksOpen.code in found
     assert "permission denied" not in found
@@ -231,27 +168,86 @@ async def test_an_empty_store_is_accepted_for_other_numbers_only(place: RoleData
     await start_and_stop(other)
 
 
-# What a node can do without | statements, code and words in doctor and health
-WITHOUT: dict[str, tuple[tuple[str, ...], type[SemqError], str]] = {
-    "no CREATE": (("ALTER SCHEMA public OWNER TO CURRENT_USER",), RightsMissing, "CREATE ON SCHEMA public"),
-    "connections of the role": (("ALTER ROLE {role} CONNECTION LIMIT 7",), LimitsUnfit, "7 connections"),
-    "connections of the database": (("ALTER DATABASE {name} CONNECTION LIMIT 7",), LimitsUnfit, "7 connections"),
-    "a role without a limit": (
-        ("GRANT EXECUTE ON FUNCTION semq_receive TO {role}_erp",), RolesUnlimited, "_erp",
+# What a node can do without | statements, code and words in doctor and health, name of the requirement
+WITHOUT: dict[str, tuple[tuple[str, ...], type[SemqError], str, str]] = {
+    "no CREATE": (("ALTER SCHEMA public OWNER TO CURRENT_USER",), RightsMissing, "CREATE ON SCHEMA public", "schema"),
+    "tables of another owner": (
+        ("REASSIGN OWNED BY {role} TO CURRENT_USER", "ALTER DATABASE {name} OWNER TO {role}",
+         "GRANT ALL ON SCHEMA public TO {role}", "GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}",
+         "GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO {role}",
+         "GRANT ALL ON ALL FUNCTIONS IN SCHEMA public TO {role}"),
+        RightsMissing, "TO {role}", "owner",
     ),
-    "functions open": (("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO PUBLIC",), FunctionsOpen, "semq_send"),
+    "connections of the role": (("ALTER ROLE {role} CONNECTION LIMIT 7",), LimitsUnfit, "7 connections", "connections"),
+    "connections of the database": (
+        ("ALTER DATABASE {name} CONNECTION LIMIT 7",), LimitsUnfit, "7 connections", "connections",
+    ),
+    "a role without a limit": (
+        ("GRANT EXECUTE ON FUNCTION semq_receive TO {role}_erp",), RolesUnlimited, "_erp", "roles",
+    ),
+    "functions open": (
+        ("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO PUBLIC",), FunctionsOpen, "semq_send", "functions",
+    ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("wrong", WITHOUT)
 async def test_a_node_serves_without_it_and_says_so_in_health_and_doctor(place: RoleDatabase, wrong: str) -> None:
     await start_and_stop(place.settings())
-    statements, error, words = WITHOUT[wrong]
+    statements, error, words, name = WITHOUT[wrong]
     place.run(*statements)
+    assert name in unmet(place)
+    await _served_without(place, error, words.format(role=place.role))
+
+
+async def _served_without(place: RoleDatabase, error: type[SemqError], words: str) -> None:
     async with running(place.settings()) as node:
         for found in await health(node), doctor(place.settings()):
             assert error.code in found
             assert words in found
+
+
+async def test_a_limit_of_the_servers_transactions_is_said(place: RoleDatabase) -> None:
+    await start_and_stop(place.settings())
+    limit = "ALTER ROLE {role} SET transaction_timeout = '10min'"
+    with psycopg.connect(place.superuser_url) as connection:
+        is_known = connection.info.server_version >= 17_00_00
+    if not is_known:
+        with pytest.raises(psycopg.errors.UndefinedObject):
+            place.run(limit)
+        return
+    place.run(limit)
+    assert "timeout" in unmet(place)
+    await _served_without(place, LimitsUnfit, "transaction_timeout is 10min")
+
+
+async def test_a_standby_is_refused_at_the_start_and_by_doctor(tmp_path: Path) -> None:
+    with replicated(tmp_path, synchronous=False) as pair:
+        facts = conninfo.conninfo_to_dict(pair.standby.url_of("semq", tcp=True))
+        address = "postgresql://{user}:{password}@{host}:{port}/semq".format(**facts)
+        file = tmp_path / "node.toml"
+        file.write_text(CONFIG.format(url=address))
+        settings = load(file, {})
+        with pytest.raises(DatabaseReadOnly) as caught:
+            await start_and_stop(settings)
+        assert caught.value.facts["found"] == ["it is a standby"]
+        assert "standby" in doctor(settings)
+        with psycopg.connect(address, autocommit=True) as connection:
+            assert next(requirements.unmet(connection))[0].name == "writable"
+
+
+# Requirements whose wrong state is not a row of a table above | test
+ALONE = {
+    "encoding": "test_a_database_that_is_not_utf8_is_refused",
+    "others' locks": "test_a_role_without_rights_beyond_its_database_starts_a_node",
+    "timeout": "test_a_limit_of_the_servers_transactions_is_said",
+}
+
+
+def test_each_requirement_has_a_test_that_makes_the_wrong_state() -> None:
+    in_tables = {row[-1] for table in (BEFORE, AFTER, WITHOUT) for row in table.values()} - {""}
+    assert {row.name for row in requirements.REQUIREMENTS} == in_tables | ALONE.keys()
+    assert all(callable(globals()[test]) for test in ALONE.values())
 
 
 # Formats and limits that a DBA may set for a role or a database; a node sets its own for each session.
@@ -271,26 +267,6 @@ async def test_formats_and_limits_of_the_role_do_not_matter(place: RoleDatabase)
         assert verdicts["store"] == "ok"
         accepted = await note_in_chinese(node)
         assert accepted == "订单"
-
-
-async def note_in_chinese(node: LocalNode) -> str:
-    """Note a text in the ledger by the writer, and read it by a reader."""
-    from semq.engine.core import note_lines
-    from semq.store.rows import Event, LedgerLine, Side
-
-    done = asyncio.Event()
-    line = LedgerLine(node.engine.core.now_ms(), Side.SENDER, Event.OPERATOR, "", "1.56001", detail="订单")
-    node.store.post(note_lines([line], done.set))
-    async with asyncio.timeout(20):
-        await done.wait()
-    return str(await node.store.execute(_last_detail))
-
-
-def _last_detail(connection: object) -> str:
-    from sqlalchemy import Connection, text
-
-    assert isinstance(connection, Connection)
-    return str(connection.execute(text("SELECT detail FROM semq_ledger ORDER BY number DESC LIMIT 1")).scalar_one())
 
 
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
@@ -399,82 +375,6 @@ def test_the_requirements_name_who_keeps_received_documents(
         receiver.rollback()
         assert place.role in found
         assert requirements.hindrances(observer) == []
-
-
-POOLER = """
-[databases]
-{name} = host=127.0.0.1 port={port} dbname={name}
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = {pooler_port}
-unix_socket_dir =
-auth_type = plain
-auth_file = {folder}/users
-pool_mode = {mode}
-"""
-OPTIONS = "ignore_startup_parameters = options"
-PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
-
-
-@contextmanager
-def pooled(place: RoleDatabase, mode: str, more: str) -> Iterator[RoleDatabase]:
-    """Start PgBouncer in front of a database."""
-    assert PGBOUNCER is not None
-    facts, port = conninfo.conninfo_to_dict(place.superuser_url), free_port(None)
-    with tempfile.TemporaryDirectory(dir="/tmp") as name:
-        folder = Path(name)
-        folder.chmod(0o755)  # PgBouncer, which does not run as root, reads the files
-        (folder / "users").write_text(f'"{place.role}" "secret"\n')
-        text = POOLER.format(name=place.name, port=facts["port"], pooler_port=port, folder=folder, mode=mode)
-        (folder / "ini").write_text(text + more)
-        as_nobody = ["-u", "nobody"] if os.getuid() == 0 else []
-        process = subprocess.Popen([PGBOUNCER, "-q", *as_nobody, folder / "ini"], stderr=subprocess.DEVNULL)
-        try:
-            while not _accepts(port):
-                assert process.poll() is None
-            through = conninfo.make_conninfo(place.superuser_url, host="127.0.0.1", port=port)
-            yield RoleDatabase(through, place.role, place.folder)
-        finally:
-            process.terminate()
-            process.wait()
-
-
-def _accepts(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-@pytest.mark.skipif(PGBOUNCER is None, reason="PgBouncer is not installed")
-@pytest.mark.parametrize(
-    ("mode", "more", "refusal"),
-    [("transaction", "", StoreUnavailable), ("session", "", StoreUnavailable), ("transaction", OPTIONS, PoolerUnfit)],
-)
-async def test_a_pooler_is_named_with_its_remedy(
-    place: RoleDatabase, mode: str, more: str, refusal: type[SemqError]
-) -> None:
-    with pooled(place, mode, more) as through:
-        with pytest.raises(refusal) as caught:
-            await start_and_stop(through.settings())
-        assert caught.value.remedy == PoolerUnfit.remedy
-        assert PoolerUnfit.remedy in doctor(through.settings())
-
-
-@pytest.mark.skipif(PGBOUNCER is None, reason="PgBouncer is not installed")
-async def test_a_node_works_through_a_pooler_in_session_mode(place: RoleDatabase) -> None:
-    place.run("ALTER ROLE {role} SET DateStyle = 'German'")
-    with pooled(place, "session", OPTIONS) as through:
-        async with running(through.settings()) as node:
-            assert await note_in_chinese(node) == "订单"
-
-
-def test_settings_that_a_pooler_has_dropped_are_made_again(database: str) -> None:
-    parameters = connection_parameters(database, "semq-test")
-    with psycopg.connect(database) as connection:
-        connection.execute("SET DateStyle = 'German'")
-        connection.execute(*missing_settings(parameters["options"]))
-        for name, value in (("DateStyle", "ISO"), ("default_transaction_isolation", "read committed")):
-            row = connection.execute("SELECT current_setting(%s)", (name,)).fetchone()
-            assert str(row and row[0]).startswith(value)
 
 
 def test_an_upgrade_by_a_role_with_its_own_schema_needs_no_other(place: RoleDatabase) -> None:
