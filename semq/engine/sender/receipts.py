@@ -72,7 +72,7 @@ class Receipts:
             bodies={
                 lk0.object_id for lk0, record, _ in named if record.flag is HubFlag.REFUSED or is_proof_rejected(record)
             },
-            queries={streams},
+            queries={streams} if any(lk0.inc != self._core.inc for lk0, _, _ in named) else set(),
         )
         statements = _Receipts(self._sender, speaker, unit, faults)
         next_sids = _next_sids(statements, streams)
