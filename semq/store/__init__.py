@@ -3,6 +3,7 @@
 | module or package                     | subject                                                         |
 |---------------------------------------|-----------------------------------------------------------------|
 | unit, work, rows                      | the interface: one transaction, work on it, its rows as values  |
+| recent_rows                           | rows in the writer's memory that the next unit need not load    |
 | spans                                 | ranges of record ids whose messages the hub has in custody      |
 | tables, proof_tables, submission_tables, web_tables | the schema                                        |
 | postgres                              | the interface on Postgres, with group commit                    |

@@ -12,6 +12,7 @@ from psycopg.pq.abc import PGresult
 from semq.store.postgres.conversion.binary import Param, int2, int8, int8s, moment, texts
 from semq.store.postgres.conversion.rows import outbound_of, pending_of, read_lk0, recorded_of, seen_of
 from semq.store.postgres.pipeline import PipelineWire, Rows
+from semq.store.recent_rows import RecentRows
 from semq.store.rows import (
     ClientToken,
     InStream,
@@ -55,16 +56,25 @@ ResultReader = Callable[[Unit, Rows], None]  # puts rows into a unit
 class Load:
     """One load: the batch to send, and the reader of each result."""
 
-    def __init__(self, needs: Needs) -> None:
+    def __init__(self, needs: Needs, recent: RecentRows) -> None:
+        """``recent``: rows that need not be read; the load takes them."""
         self.batch: list[StatementCall] = []
         self._readers: list[ResultReader] = []
+        self._known: dict[str, dict[Any, Any]] = {}  # by field of ``Unit``
         for name, plan in _PLANS.items():
             keys = getattr(needs, name)
             if keys:
-                self._add(*plan(list(keys)))
+                self._known[name], others = recent.take(name, keys)
+                if others:
+                    self._add(*plan(others))
+        if needs.in_streams:
+            self._known["in_streams"], streams = recent.take("in_streams", needs.in_streams)
+            if streams:
+                self._add(*_in_streams(streams, recent))
         by_stream: dict[InStreamKey, list[int]] = defaultdict(list)
         for stream, sid in needs.recorded:
-            by_stream[stream].append(sid)
+            if recent.may_be_recorded(stream, sid):
+                by_stream[stream].append(sid)
         for stream, sids in by_stream.items():
             self._add(*_recorded(stream, sids))
         for query in needs.queries:
@@ -76,6 +86,8 @@ class Load:
 
     def unit(self, wire: PipelineWire, results: Sequence[PGresult]) -> Unit:
         unit = Unit()
+        for name, rows in self._known.items():
+            getattr(unit, name).update(rows)
         for put, result in zip(self._readers, results, strict=True):
             put(unit, wire.rows(result))
         return unit
@@ -129,10 +141,11 @@ def _last_pos(keys: list[OrderKey]) -> tuple[StatementCall, ResultReader]:
     return ("last_pos", [texts([key.dest for key in keys]), texts([key.key for key in keys])]), put
 
 
-def _in_streams(keys: list[InStreamKey]) -> tuple[StatementCall, ResultReader]:
+def _in_streams(keys: list[InStreamKey], recent: RecentRows) -> tuple[StatementCall, ResultReader]:
     def put(unit: Unit, rows: Rows) -> None:
-        for place, number, floor, closed in rows:
+        for place, number, floor, closed, top in rows:
             key = keys[place - 1]
+            recent.note_top(key, -1 if top is None else top)
             unit.in_streams[key] = InStream(key, number, floor, closed)
 
     return ("in_streams", [texts([str(key.store) for key in keys]), int8s([key.inc for key in keys])]), put
@@ -174,7 +187,6 @@ _PLANS: dict[str, Callable[[list[Any]], tuple[StatementCall, ResultReader]]] = {
     "tokens": _tokens,
     "out_streams": _out_streams,
     "last_pos": _last_pos,
-    "in_streams": _in_streams,
     "seen": _seen,
     "pending": _pending,
     "bodies": _bodies,

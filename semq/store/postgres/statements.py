@@ -68,7 +68,8 @@ LOAD: dict[str, str] = {
         ) o""",
     # The place of the key in the parameters is returned: reading and hashing the key would cost more.
     "in_streams": """
-        SELECT k.place, s.number, s.floor, s.closed
+        SELECT k.place, s.number, s.floor, s.closed,
+            (SELECT max(l.sid) FROM tb_0030_ledger l WHERE l.stream = s.number)
         FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS k (store, inc, place)
         CROSS JOIN LATERAL (SELECT * FROM tb_0030_stream t WHERE t.store = k.store AND t.inc = k.inc OFFSET 0) s""",
     "recorded": """

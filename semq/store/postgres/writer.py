@@ -47,6 +47,7 @@ from semq.store.postgres.locked_bodies import Locking
 from semq.store.postgres.pipeline import PipelineWire, StatementRefused
 from semq.store.postgres.refusals import blames_one_piece, typed_error
 from semq.store.postgres.statements import FENCED
+from semq.store.recent_rows import RecentRows
 from semq.store.rows import LedgerLine
 from semq.store.unit import Unit
 from semq.store.work import LATER_S, Work, begin_attempts
@@ -118,6 +119,7 @@ class Writer:
         self._lost = lost
         self._after_unit = after_unit
         self._on_lines = on_lines
+        self._recent = RecentRows()
         self._queue: deque[Work] = deque()
         self._under_way: Sequence[Work] = ()
         self._alone = 0  # number of pieces at the front of the queue that get a unit each
@@ -274,12 +276,10 @@ class Writer:
 
     async def _load(self, works: list[Work]) -> Unit:
         started = time.perf_counter()
-        load = _packing(Load, begin_attempts(works))
-        unit = Unit()
-        if load.batch:
-            begin = self._begin()
-            results = await self._wire.send([*begin, *load.batch])
-            unit = self._converted(load, results[len(begin) :])
+        load = _packing(Load, begin_attempts(works), self._recent)
+        begin = self._begin() if load.batch else []
+        results = await self._wire.send([*begin, *load.batch]) if load.batch else []
+        unit = self._converted(load, results[len(begin) :])
         self._counters.load_s += time.perf_counter() - started
         return unit
 
@@ -328,6 +328,7 @@ class Writer:
             if self._in_transaction:
                 self._wire.send_unawaited([("commit", ())])  # nothing depends on this commit
                 self._in_transaction = False
+        self._recent.note_commit(unit)
         written_at = time.perf_counter()
         counters.write_s += written_at - started
         counters.units += 1
@@ -394,6 +395,7 @@ class Writer:
     def _refused(self, works: Sequence[Work], refusal: StatementRefused) -> None:
         """Fail a single piece, or give several pieces or parts a unit each. If no piece is to blame, call ``lose``."""
         works = self._under_way or works
+        self._recent.clear()
         if refusal.sqlstate == FENCED:
             self.lose(StoreFenced())
         elif not works or not blames_one_piece(refusal):
