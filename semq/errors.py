@@ -20,6 +20,7 @@ A ``code`` is never reused. The first line of a docstring is the sentence shown 
 """
 
 from collections.abc import Mapping
+from errno import EDQUOT, ENOSPC
 from typing import Any, ClassVar, Self
 
 
@@ -103,4 +104,7 @@ def unusable_path_of(error: OSError) -> UnusablePath | None:
     if error.filename is None:
         return None
     fault = error.strerror or type(error).__name__
-    return UnusablePath(f"{error.filename}: {fault}.", path=str(error.filename))
+    unusable = UnusablePath(f"{error.filename}: {fault}.", path=str(error.filename))
+    if error.errno in (ENOSPC, EDQUOT):
+        unusable.with_remedy("Free space on its file system, or raise the quota of its user; then start again.")
+    return unusable

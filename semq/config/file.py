@@ -222,9 +222,14 @@ def _resolved(given: Path | str, key: str, origin: Path | None, env: Mapping[str
         resolved = (base / given).resolve()
         # Files are replaced by changing a link (Kubernetes, certbot), so the link stays in their path.
         is_folder = key.rpartition(".")[2] in FOLDERS
-        return resolved if is_folder else Path(os.path.normpath(base.resolve() / given))
+        file = Path(os.path.normpath(base.resolve() / given))
+        is_pipe = not is_folder and file.is_fifo()
     except (ValueError, RuntimeError, OSError) as error:  # a NUL character, a loop of links
         raise ConfigInvalid([ConfigFault(_where(key, origin, env), key, f"not a valid path: {error}")]) from error
+    if is_pipe:
+        fault = f"{file} is a named pipe, for which a start would wait: name a regular file"
+        raise ConfigInvalid([ConfigFault(_where(key, origin, env), key, fault)])
+    return resolved if is_folder else file
 
 
 def _with_absolute_paths(

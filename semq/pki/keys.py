@@ -7,6 +7,7 @@ signatures and for unwrapping session keys.
 
 import hashlib
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,8 +140,11 @@ def read_private(path: Path) -> bytes:
     The opened file is checked, so that it cannot be replaced between check and reading.
     """
     try:
-        with path.open("rb") as file:
+        # A named pipe would let the start wait until somebody writes to it.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             state = os.fstat(file.fileno())
+            if not stat.S_ISREG(state.st_mode):
+                raise KeyRefused("It is not a regular file.", file=str(path))
             if state.st_mode & 0o077:
                 mode = oct(state.st_mode & 0o777)
                 raise KeyRefused("Users other than its owner have rights to the file.", file=str(path), mode=mode)

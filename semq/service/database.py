@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 from semq.config.settings import Settings
+from semq.errors import unusable_path_of
 from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.files import write_safely
 from semq.store.postgres import schema_version
@@ -45,9 +46,15 @@ class NodeDatabase:
         return identity or None if numbers == self._numbers else None
 
     def remember_store(self, store_uuid: str) -> None:
-        """Note the identity of the opened store in the data folder, so that an empty one is not taken for it."""
+        """Note the identity of the opened store in the data folder, so that an empty one is not taken for it.
+
+        Raises UnusablePath.
+        """
         if self._settings.database.dsn is not None and self.known_store != store_uuid:
-            write_safely(self._identity_file, f"{self._numbers} {store_uuid}\n".encode(), 0o600)
+            try:
+                write_safely(self._identity_file, f"{self._numbers} {store_uuid}\n".encode(), 0o600)
+            except OSError as error:
+                raise unusable_path_of(error) or error from error
 
     @property
     def _numbers(self) -> str:

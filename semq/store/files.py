@@ -43,9 +43,11 @@ def write_blocks_safely(path: Path, blocks: Iterable[bytes], mode: int = 0o644, 
             file.flush()
             os.fsync(file.fileno())
         new_path.replace(path)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             new_path.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+            error.filename = str(path)  # the system names no file when there is no room for its content
         raise
     sync_folder(path.parent)
 

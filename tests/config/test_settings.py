@@ -1,5 +1,6 @@
 """Configurations of nodes without a hub, and values as texts."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -89,3 +90,14 @@ def test_definitions_in_the_file_of_a_hub_are_sent_where_they_belong(tmp_path: P
     assert f"{key}: belongs to the definitions of the hub, not to its file: `semq definitions import`" in str(
         refused.value
     )
+
+
+@pytest.mark.parametrize("key", ["tls.passphrase_file", "secrecy.bodies_key_file", "tls.trust"])
+def test_a_named_pipe_instead_of_a_file_is_refused(tmp_path: Path, key: str) -> None:
+    """A start would wait until somebody writes to it."""
+    os.mkfifo(tmp_path / "pipe")
+    section, _, name = key.partition(".")
+    file = tmp_path / "node.toml"
+    file.write_text(f'[node]\nkind = "platform"\nid = "hub"\n[{section}]\n{name} = "pipe"\n')
+    with pytest.raises(ConfigInvalid, match=f"{key}: .*named pipe"):
+        load(file, {})

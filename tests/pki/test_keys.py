@@ -1,5 +1,6 @@
 """Keys on disk: permissions, passphrases, and refusals with a reason."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,12 @@ def test_public_keys_of_accepted_kinds_and_sizes_are_recognised() -> None:
 
 def test_a_missing_key_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KeyRefused, match="cannot be read"):
+        read_private(tmp_path / "key")
+
+
+def test_a_named_pipe_is_refused_without_waiting_for_a_writer(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "key", 0o600)
+    with pytest.raises(KeyRefused, match="not a regular file"):
         read_private(tmp_path / "key")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from semq.errors import unusable_path_of
 from semq.store.files import make_folder, write_blocks_safely, write_safely
 
 
@@ -65,6 +66,19 @@ def test_a_failed_write_leaves_the_old_content(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(OSError, match="full"):
         write_safely(tmp_path / "file", b"new")
     assert (tmp_path / "file").read_bytes() == b"old"
+
+
+def test_an_error_without_room_names_the_file_and_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(ENOSPC, os.strerror(ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space") as caught:
+        write_safely(tmp_path / "file", b"new")
+    unusable = unusable_path_of(caught.value)
+    assert unusable is not None
+    assert str(tmp_path / "file") in unusable.text
+    assert "Free space" in unusable.remedy
 
 
 def test_nothing_remains_of_content_that_cannot_be_written(tmp_path: Path) -> None:

@@ -21,6 +21,11 @@ A pooler in front of the server is recognised by the number of the session, whic
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from os import dup
+from socket import SHUT_RDWR, socket
+from threading import Timer
 from typing import Any, NamedTuple
 
 import psycopg
@@ -45,7 +50,7 @@ from semq.store.tables import metadata
 CONNECTIONS = 8  # connections that a node needs: writer, readers, listener, extract
 WAIT_S = 5  # a session of the node that waits longer for a lock is a finding
 LOCKS_SHARE = 4  # a session that holds more than the lock table divided by this is a finding
-OPEN_S = 60  # a transaction with received documents that is open for longer is a finding
+OPEN_S = 60  # a transaction with advisory locks that is open for longer is a finding
 PROBE_S = 5
 ADVISORY = "p.pronamespace = 'pg_catalog'::regnamespace AND p.proname LIKE 'pg\\_%%advisory%%'"
 # The tables of SEMQ alone: an application may have tables in the same schema.
@@ -128,7 +133,8 @@ REQUIREMENTS = (
     Requirement("functions", False, FunctionsOpen, OPEN_FUNCTIONS),
 )  # fmt: skip
 # Sessions that hinder the node or receivers: those for whose locks the node waits, those that hold much of the lock
-# table, and those with received documents in a long transaction, whose time only pg_monitor and superusers see.
+# table, and those with advisory locks, mostly of received documents, in a transaction that is long. How long, only
+# pg_monitor and superusers see.
 HINDERING = """
     SELECT format('the node waits for a lock of %%s (process %%s of the server)',
         coalesce(nullif(o.application_name, ''), o.usename), o.pid)
@@ -145,7 +151,8 @@ HINDERING = """
     ) l JOIN pg_stat_activity a ON a.pid = l.pid
     WHERE l.held > l.room / %(share)s AND a.usename <> current_user
     UNION
-    SELECT format('%%s (role %%s, process %%s of the server) has received documents in a transaction open for %%s s',
+    SELECT format('%%s (role %%s, process %%s of the server) has advisory locks, as of received documents, in a'
+        ' transaction open for %%s s',
         coalesce(nullif(a.application_name, ''), 'a session'), a.usename, a.pid,
         round(extract(epoch FROM clock_timestamp() - a.xact_start)))
     FROM pg_stat_activity a
@@ -209,12 +216,27 @@ def is_pooled(connection: "psycopg.Connection[Any]") -> bool:
 
 
 def refuse_pooled_transactions(connection: "psycopg.Connection[Any]") -> None:
-    """Raise PoolerUnfit if the pooler gives the server's session to another client between two transactions."""
+    """Raise PoolerUnfit if the pooler gives the server's session to another client between two transactions, or has no
+    second session within PROBE_S.
+    """
     info = connection.info
     url = make_conninfo(info.dsn, password=info.password, connect_timeout=PROBE_S)
     with psycopg.connect(url) as other:
-        [before] = connection.execute("SELECT pg_backend_pid()").fetchone() or (0,)
-        [taken] = other.execute("SELECT pg_backend_pid()").fetchone() or (0,)  # its transaction stays open
-        [after] = connection.execute("SELECT pg_backend_pid()").fetchone() or (0,)
+        hang_up = Timer(PROBE_S, partial(_hang_up, other.fileno()))  # a pooler may let a query wait for minutes
+        hang_up.start()
+        try:
+            [before] = connection.execute("SELECT pg_backend_pid()").fetchone() or (0,)
+            [taken] = other.execute("SELECT pg_backend_pid()").fetchone() or (0,)  # its transaction stays open
+            [after] = connection.execute("SELECT pg_backend_pid()").fetchone() or (0,)
+        except psycopg.OperationalError as error:
+            text = "The connection pooler has too few sessions of the server for a node."
+            raise PoolerUnfit(text, host=info.host, port=info.port, needed=CONNECTIONS) from error
+        finally:
+            hang_up.cancel()
     if taken == before or after != before:
         raise PoolerUnfit(host=info.host, port=info.port)
+
+
+def _hang_up(descriptor: int) -> None:
+    with suppress(OSError), socket(fileno=dup(descriptor)) as copy:
+        copy.shutdown(SHUT_RDWR)

@@ -15,6 +15,7 @@ from psycopg import conninfo
 
 from semq.errors import SemqError
 from semq.store.embedded.process import free_port
+from semq.store.postgres.conditions import requirements
 from semq.store.postgres.errors import (
     PoolerUnfit,
     StoreUnavailable,
@@ -78,6 +79,19 @@ async def test_a_pooler_is_named_with_its_remedy(
             await start_and_stop(through.settings())
         assert caught.value.remedy == PoolerUnfit.remedy
         assert PoolerUnfit.remedy in doctor(through.settings())
+
+
+@pytest.mark.skipif(PGBOUNCER is None, reason="PgBouncer is not installed")
+async def test_a_pooler_with_too_few_sessions_is_refused_without_waiting_as_long_as_it_lets_a_client_wait(
+    place: RoleDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requirements, "PROBE_S", 1)
+    with (
+        pooled(place, "session", f"{OPTIONS}\ndefault_pool_size = 1\nquery_wait_timeout = 0") as through,
+        psycopg.connect(through.url, autocommit=True) as connection,
+        pytest.raises(PoolerUnfit, match="too few sessions"),
+    ):
+        requirements.refuse_pooled_transactions(connection)
 
 
 @pytest.mark.skipif(PGBOUNCER is None, reason="PgBouncer is not installed")

@@ -2,7 +2,6 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from importlib import resources
 from pathlib import Path
 
 import psycopg
@@ -50,16 +49,6 @@ async def test_a_role_without_rights_beyond_its_database_starts_a_node(place: Ro
         assert node.requirements.unmet == []
         assert unmet(place) == ["others' locks"]
         assert LocksOpen.code in doctor(place.settings())
-
-
-async def test_an_upgrade_by_a_superuser_leaves_the_advisory_locks_to_the_owner_of_the_tables(
-    place: RoleDatabase,
-) -> None:
-    await start_and_stop(place.settings())
-    with psycopg.connect(place.superuser_url) as connection:
-        connection.execute((resources.files("semq.store.sql") / "rights.sql").read_bytes())
-    assert unmet(place) == []
-    await start_and_stop(place.settings())
 
 
 # What is wrong before the first start | statements, error, name of the requirement
