@@ -64,4 +64,4 @@ class Guard:
             except SemqError as error:
                 log.warning("link_ended", node=session.user, peer=str(session.peer), error=str(error))
                 del self._sessions[session]
-                session.close(ConnectionForced(error.text))
+                session.close(ConnectionForced(f"{error.code} {error.text}"))

@@ -52,7 +52,6 @@ PARTNER_BYTES_MAX = 2 << 20  # waiting packets of one partner; further ones are 
 PACKETS_BYTES_MAX = 32 << 20  # all waiting packets; beyond this, nothing is read
 DATAGRAM_BYTES_MAX = 4 << 20  # waiting documents that arrived as datagrams; further ones are dropped
 log = structlog.get_logger("semq.uplink")
-REVOKED = Revoked().text  # text of the close with which a hub ends a revoked link
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +297,7 @@ class Uplink:
     @property
     def is_revoked(self) -> bool:
         """Whether the hub has ended the link because the certificate of this node was revoked."""
-        return REVOKED in self.last_error
+        return Revoked.code in self._peer_reason
 
     def _properties(self) -> Mapping[str, Any]:
         return self._identity() if self.datagrams is None else {**self._identity(), **self.datagrams.properties()}

@@ -14,6 +14,7 @@ from semq.clock import Clock
 from semq.config import load
 from semq.errors import SemqError
 from semq.moments import utc_text
+from semq.store.postgres.errors import StoreUnavailable
 from semq.umx_t.retry import backoff
 
 RETRY_S_MIN, RETRY_S_MAX = 1.0, 60.0
@@ -126,20 +127,30 @@ class HostedInstitution:
         if state == SERVING:
             self.error = ""
 
+    @property
+    def present_state(self) -> str:
+        """The state; ``failing`` also while the database of a node that serves is away."""
+        return FAILING if self.state == SERVING and self._is_database_away else self.state
+
+    @property
+    def _is_database_away(self) -> bool:
+        return self.node is not None and self.node.store.state == "lost"
+
     def facts(self) -> dict[str, Any]:
         """Return state, link, backlog and memory, without a query of the database."""
         node = self.node
         state: dict[str, Any] = {
-            "institution": self.name, "state": self.state, "since": utc_text(self.since), "error": self.error,
+            "institution": self.name, "state": self.present_state, "since": utc_text(self.since), "error": self.error,
             "link": "down", "waiting": 0, "connections": 0, "memory_bytes": 0, "memory_max_bytes": 0,
             "database": "closed",
         }  # fmt: skip
         if node is None:
             return state
         limits = node.server.limits
+        fault = str(StoreUnavailable()) if self._is_database_away else ""
         link = "none" if node.settings.has_no_hub else "up" if node.uplink.link is not None else "down"
         return state | {
-            "error": self.error or (node.uplink.last_error if link == "down" else ""),
+            "error": self.error or fault or (node.uplink.last_error if link == "down" else ""),
             "link": link,
             "waiting": sum(node.engine.rows.unsettled.values()),
             "connections": len(node.server.sessions),

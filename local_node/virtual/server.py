@@ -86,7 +86,7 @@ class VirtualServer:
         self.institutions[name] = HostedInstitution(name, self.file, self._env, self._clock, self.host, self._starts)
 
     def counts(self) -> dict[str, int]:
-        states = [institution.state for institution in self.institutions.values()]
+        states = [institution.present_state for institution in self.institutions.values()]
         return {"all": len(states), "serving": states.count(SERVING), "failing": states.count(FAILING)}
 
     # --- changes

@@ -76,6 +76,18 @@ def test_a_row_committed_after_a_read_began_is_read_without_the_next_poll(monkey
     assert trio.b.app.payloads == [b"x"]
 
 
+def test_the_rows_of_one_read_do_not_exceed_a_quota() -> None:
+    trio = Trio(replace(SETTINGS, quota_rows_per_partner=3), connected=False)
+    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
+    write_rows(trio, *["56001"] * 10)
+    for _ in range(3):
+        submissions.poll()
+        submissions.poll()  # also during a read
+        trio.settle()
+    assert trio.a.engine.rows.unsettled == {"1.56001": 3}
+    assert waiting_targets(trio) == ["56001"] * 7
+
+
 def test_rows_above_a_quota_wait_with_a_reason_and_go_on_when_there_is_room() -> None:
     trio = Trio(replace(SETTINGS, quota_rows_per_partner=1), connected=False)
     submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)

@@ -169,6 +169,9 @@ async def test_the_database_of_one_institution_is_away_while_the_others_send(
                 client = await hosted.client(away)
                 answer = await ask(client, "msg.submit", {"target": b, "body_base64": "eA=="})
                 assert (answer["error"]["code"], answer["error"]["retry"]) == ("SEMQ-3001", True)
+            row = (await hosted.listed())[away]
+            assert (row["state"], row["database"], row["error"][:9]) == ("failing", "lost", "SEMQ-3001")
+            assert hosted.server.counts() == {"all": 3, "serving": 2, "failing": 1}
             own.start()
             for lk0 in waiting:
                 await hosted.wait_arrived(away, lk0)
