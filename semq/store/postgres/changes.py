@@ -6,7 +6,7 @@ messages and ledgers, deletions come first, then changes, then new rows, so that
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 from psycopg.adapt import Buffer
@@ -21,7 +21,7 @@ from semq.store.postgres.conversion.rows import (
     pending_values,
     recorded_values,
 )
-from semq.store.postgres.statements import INSERTED, copy_in
+from semq.store.postgres.statements import INSERTED, LINES_TOGETHER, copy_in
 from semq.store.rows import (
     Certificates,
     KeptKey,
@@ -277,8 +277,19 @@ def packed_lines(rows: NewRows, packer: Packer) -> list[bytearray]:
 
 
 def inserts(rows: NewRows, packer: Packer) -> Batch:
-    """Return one INSERT for each row."""
-    return [(f"insert {table}", packer.params(table, row)) for table in _TABLES for row in rows.get(table, ())]
+    """Return one INSERT for each row, and one for several lines of the ledger."""
+    batch: Batch = [
+        (f"insert {table}", packer.params(table, row))
+        for table in _TABLES
+        for row in rows.get(table, ())
+        if table != LEDGER
+    ]
+    lines = [packer.params(LEDGER, row) for row in rows.get(LEDGER, ())]
+    for start in range(0, len(lines), LINES_TOGETHER):
+        part = lines[start : start + LINES_TOGETHER]
+        name = f"insert {LEDGER}" if len(part) == 1 else f"insert {len(part)} lines"
+        batch.append((name, list(chain.from_iterable(part))))
+    return batch
 
 
 def copies(rows: NewRows, packer: Packer, lines: Sequence[Buffer]) -> tuple[str, list[Buffer]]:

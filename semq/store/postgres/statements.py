@@ -31,15 +31,19 @@ INSERTED: tuple[Table, ...] = (
     tables.broker_body,
 )
 
+LINES_TOGETHER = 4  # most lines of the ledger in one INSERT
+
 
 def names(table: Table) -> str:
     """Return the columns of a table as a list for SQL."""
     return ", ".join(f'"{column.name}"' for column in table.columns)
 
 
-def _insert(table: Table, rest: str = "") -> str:
-    places = ", ".join(f"${number}" for number in range(1, len(table.columns) + 1))
-    return f"INSERT INTO {table.name} ({names(table)}) VALUES ({places}){rest}"
+def _insert(table: Table, rest: str = "", rows: int = 1) -> str:
+    width = len(table.columns)
+    places = (", ".join(f"${row * width + column}" for column in range(1, width + 1)) for row in range(rows))
+    values = ", ".join(f"({row})" for row in places)
+    return f"INSERT INTO {table.name} ({names(table)}) VALUES {values}{rest}"
 
 
 def copy_in(table: str) -> str:
@@ -382,6 +386,7 @@ WRITE: dict[str, str] = {
     "PieceGone": "DELETE FROM tb_0031_piece WHERE document = $1::bigint AND number = $2::integer",
     "PiecesGone": "DELETE FROM tb_0031_piece WHERE document = $1::bigint AND number < $2::integer",
     **{f"insert {table.name}": _insert(table) for table in INSERTED},
+    **{f"insert {rows} lines": _insert(tables.semq_ledger, rows=rows) for rows in range(2, LINES_TOGETHER + 1)},
 }
 
 STATEMENTS: dict[str, str] = {**LOAD, **QUERY, **WRITE, **BROKER}
