@@ -11,6 +11,7 @@
 | large_documents, backlog  | the phases with large documents, and with documents for an offline institution |
 | gauges, disk, interpreter | processor time and memory; durable writes; how Python was built                |
 | floor                     | the row changes of the phases, repeated through psycopg                        |
+| everyday                  | what a document costs each process at everyday rates, by activity              |
 | large                     | ``./run bench large``: one large document                                      |
 | beside, bulk              | ``large --beside``: small documents beside large ones; the process of the large |
 | datagrams, udp_relay      | documents as datagrams; a relay that loses some                                |

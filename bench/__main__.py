@@ -8,7 +8,8 @@ are measured at the same time. Options add work:
     --backlog N     N documents wait for an offline institution during all other phases
     --partners N    A sends to N institutions in turn, each with its own node
 
-    ./run bench against | peers | broker | cluster | datagrams | http | large | secrecy | sessions | soak | reconcile
+    ./run bench against | broker | cluster | datagrams | everyday | http | large | peers | reconcile | secrecy |
+                sessions | soak
                     other benchmarks, each with --help
 
 Exit status: 0 with figures; 1 without figures, because documents were lost, repeated or damaged, a node died, or there
@@ -37,6 +38,7 @@ OTHERS = {
     "broker": "bench.rabbitmq.broker",
     "cluster": "bench.cluster",
     "datagrams": "bench.datagrams",
+    "everyday": "bench.everyday",
     "http": "bench.http.pages",
     "large": "bench.large",
     "peers": "bench.rabbitmq.peers",

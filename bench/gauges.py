@@ -54,18 +54,18 @@ def sum_of_nodes(cpu_us: dict[str, float]) -> float:
 
 def processor_s(network: BenchNetwork) -> dict[str, float]:
     """Return seconds of processor time so far, by row."""
-    stats = _stats()
+    present = stats()
     used = {LOAD: time.process_time()}
     for name, node in network.nodes.items():
         if node.pid:
-            used[name] = _seconds(stats[node.pid], OWN_TICKS)
-            used[f"{name} postgres"] = _postgres_s(stats, postmaster_of(EmbeddedPostgres(node.place.data_dir).data))
+            used[name] = _seconds(present[node.pid], OWN_TICKS)
+            used[f"{name} postgres"] = _postgres_s(present, postmaster_of(EmbeddedPostgres(node.place.data_dir).data))
     return used
 
 
 def session_s(session: int) -> float:
     """Return the processor time, in seconds, of the running processes of an operating-system session (``setsid``)."""
-    return sum(_seconds(fields, OWN_TICKS) for fields in _stats().values() if fields[SESSION] == session)
+    return sum(_seconds(fields, OWN_TICKS) for fields in stats().values() if fields[SESSION] == session)
 
 
 def _postgres_s(stats: dict[int, list[int]], postmaster: int | None) -> float:
@@ -79,17 +79,22 @@ def _seconds(fields: list[int], ticks: slice) -> float:
     return sum(fields[ticks]) / TICKS_PER_S
 
 
-def _stats() -> dict[int, list[int]]:
-    """Return, by process id, the fields of ``/proc/PID/stat`` after the program's name; 0 for the state, a letter."""
-    stats = {}
+def stats() -> dict[int, list[int]]:
+    """Return ``stats_of`` of all processes, by process id."""
+    found = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
-                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+                found[int(folder.name)] = stats_of(int(folder.name))
             except OSError:
                 continue  # the process has ended
-            stats[int(folder.name)] = [0, *map(int, fields[1:])]
-    return stats
+    return found
+
+
+def stats_of(pid: int) -> list[int]:
+    """Return the fields of ``/proc/PID/stat`` after the program's name; 0 for the state, a letter. Raises OSError."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return [0, *map(int, fields[1:])]
 
 
 def rss_mib(network: BenchNetwork, *, applications: bool = False) -> dict[str, float]:
