@@ -231,19 +231,6 @@ def find_fields(fields: bytes, names: Collection[str]) -> dict[str, bytes]:
     return found
 
 
-def check_fields(fields: bytes, depth: int) -> None:
-    """Raise ``SyntaxFault`` if a value of encoded fields is nested too deeply, ``FrameError`` if one is cut off.
-
-    ``depth``: levels, with the table of the fields.
-    """
-    at = 0
-    try:
-        while at < len(fields):
-            at = _after_value(fields, at + 1 + fields[at], depth)
-    except TRUNCATED as error:
-        raise FrameError("a field is cut off") from error
-
-
 def decode_fields(fields: bytes) -> dict[str, Any]:
     """Return the values of encoded fields. Raises ``FrameError`` or ``SyntaxFault``."""
     return decode_table(long_string(fields), 0, DEPTH_MAX)[0]

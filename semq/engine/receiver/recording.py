@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from semq.amqp.wire import check_fields
 from semq.engine.core import Core
 from semq.engine.errors import BeyondWindow, DocumentTooLarge, Expired, Mismatch, NotYours
 from semq.engine.frames import check_size, document_size
@@ -53,7 +52,6 @@ from semq.umx_t.address import Address, is_hub
 from semq.umx_t.envelope import Body, Data, Envelope, Function, Primitive
 from semq.umx_t.errors import HeadersTooLarge
 from semq.umx_t.grids import RECEIVER, HandlingEvent, ReceiverDeed, ReceiverEvent
-from semq.umx_t.headers import USER_HEADERS_DEPTH
 from semq.umx_t.pieces import MANIFEST_MAX, PIECES_USER
 from semq.umx_t.records import ANSWER_BY_ARRIVAL, AckFlag, Answer, Receipt
 from semq.umx_t.status import AppStatus, Arrival
@@ -347,7 +345,7 @@ class _Arrivals:
             return self._attempt.reason
         is_piece = envelope.target.user == PIECES_USER
         try:
-            check_fields(check_size(envelope.attributes.user_headers), USER_HEADERS_DEPTH)
+            check_size(envelope.attributes.user_headers)  # frames with headers nested too deeply are not read
         except SemqError as error:
             return HeadersTooLarge.code, _reason_text(error)
         try:
