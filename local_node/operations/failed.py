@@ -1,6 +1,7 @@
-"""Operations on failed documents, for administrators and workers: list, show, park.
+"""Operations on failed documents, for administrators and workers: show, park.
 
-``messages`` has ``failed.requeue``, which tries parked and refused documents again, and ``failed.remove``.
+``semq.service.operations.overview`` has ``failed.list``; ``messages`` has ``failed.requeue``, which tries parked and
+refused documents again, and ``failed.remove``.
 """
 
 from typing import Annotated, Any
@@ -13,21 +14,12 @@ from semq.access_rights import AccessRole
 from semq.engine.errors import NotThere
 from semq.service.large_documents import with_sizes
 from semq.service.message_names import find_accepted
-from semq.service.operations.arguments import ByName, Limit, Name
-from semq.service.operations.messages import MessageSelection, message_filter
+from semq.service.operations.arguments import ByName
 from semq.service.operations.operation import Caller, act, look
-from semq.store.views.failed import list_failed
-from semq.store.views.messages import Filter
+from semq.store.views.failed import find_failed
 from semq.store.views.names import find_messages
 
 ERROR_MAX = 64 << 10  # characters; a worker reports only the end of a longer traceback
-
-
-class ListFailed(MessageSelection, frozen=True, kw_only=True):
-    """The selection of failed documents."""
-
-    id: Name | None = None
-    limit: Limit = 100
 
 
 class ParkDocument(ByName, frozen=True, kw_only=True):
@@ -42,15 +34,9 @@ class FailedOperations:
     def __init__(self, node: OperatedLocalNode) -> None:
         self._node = node
 
-    async def list(self, arguments: ListFailed) -> list[dict[str, Any]]:
-        """List failed documents, newest first, or only the documents with one name."""
-        criteria = message_filter(arguments, arguments.limit)
-        rows = await self._node.store.execute(list_failed, criteria, arguments.id or "")
-        return await with_sizes(self._node.store, rows)
-
     async def show(self, arguments: ByName) -> dict[str, Any]:
         """Show a failed document with its complete error. Raises NotThere; NotAccepted for a waiting submission."""
-        failed = await self._node.store.execute(list_failed, Filter(limit=1), arguments.id)
+        failed = await self._node.store.execute(find_failed, arguments.id)
         if not failed:
             row = (await find_accepted(self._node.store, arguments.id))[0]
             state = row.get("outcome") or row.get("ss_status") or row.get("app_status")
@@ -71,7 +57,6 @@ class FailedOperations:
 
 
 FAILED = (
-    look("failed.list", AccessRole.VIEWER, ListFailed, FailedOperations.list),
     look("failed.show", AccessRole.VIEWER, ByName, FailedOperations.show),
     act("failed.park", AccessRole.OPERATOR, ParkDocument, FailedOperations.park),
 )

@@ -54,21 +54,6 @@ def rows(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
     return [with_store(store, row) for store, answer in answers for row in answer]
 
 
-def newest(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
-    """Return the newest rows of all stores, up to ``limit``."""
-    return sorted(rows(answers, arguments), key=_time, reverse=True)[: arguments["limit"]]
-
-
-def oldest(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
-    """Return the oldest rows of all stores, up to ``limit``."""
-    return sorted(rows(answers, arguments), key=_time)[: arguments["limit"]]
-
-
-def sums(answers: Answers, arguments: Mapping[str, Any]) -> Any:
-    """Return the sums of counts."""
-    return _sum([answer for _, answer in answers])
-
-
 def _sum(values: Sequence[Any]) -> Any:
     if isinstance(values[0], Mapping):
         names = dict.fromkeys(name for value in values for name in value)

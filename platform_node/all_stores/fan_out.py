@@ -179,38 +179,40 @@ class FanOut:
         return _complete(rows, answered)
 
     async def paged(self, name: str, given: Given, caller: Caller) -> Any:
-        """Return at most ``limit`` rows, store by store, and the place of the next page."""
-        cursor = "after" if name == "failed.page" else "outbound"  # name of the argument
-        stores, place = self._hub.stores(), place_of(int(given.get(cursor, 0)))
+        """Return at most ``limit`` rows, store by store, and the place of the next page. A hub has no other queue."""
+        stores, place = self._hub.stores(), place_of(int(given.get("outbound", 0)))
         limit = int(given.get("limit", 50))
         answered: list[StoreAnswer] = []
         page: dict[str, Any] = {"rows": [], "looked_at": 0, "next": None}
         position, number = place
         while position < len(stores) and len(page["rows"]) < limit:
-            page_arguments = {**given, "limit": limit - len(page["rows"])} | ({cursor: number} if number else {})
-            if not number:
-                page_arguments.pop(cursor, None)
+            page_arguments = {**given, "limit": limit - len(page["rows"]), "outbound": number or None}
             answered.append(await self._ask(stores[position], name, page_arguments, caller))
             part = {"rows": [], "next": None} if answered[-1].unreached else _result(answered[-1])
             page["rows"] += [with_store(stores[position], row) for row in part["rows"]]
             page["looked_at"] += part.get("looked_at", 0)
-            if "as_of" in part:
-                page["as_of"] = part["as_of"]
-            next_number = part["next"] if cursor == "after" or part["next"] is None else part["next"][cursor]
-            if next_number is not None:
-                number = next_number
+            if part["next"] is not None:
+                number = part["next"]["outbound"]
                 break
             position, number = position + 1, 0
         if position < len(stores):
-            next_place = number_for(StorePlace(position, number))
-            page["next"] = next_place if cursor == "after" else {"outbound": next_place, "inbound": None}
-        if cursor == "after":
-            page["of"], page["as_of"] = await self._count_failed(caller), page.get("as_of", 0)
+            page["next"] = {"outbound": number_for(StorePlace(position, number))}
         return _complete(page, answered)
 
-    async def _count_failed(self, caller: Caller) -> int:
+    async def failed(self, name: str, given: Given, caller: Caller) -> Any:
+        """Return a page as ``paged`` does, with the number of all failed messages."""
         answered = await self.ask_all("queue.census", {}, caller)
-        return sum(answer.result["failed"] for answer in answered if answer.result is not None)
+        counted = [answer.result for answer in answered if answer.result is not None]
+        figures = {
+            "of": sum(census["failed"] for census in counted),
+            "as_of": min((census["as_of"] for census in counted), default=0),
+        }
+        try:
+            return await self.paged(name, given, caller) | figures
+        except StoresUnreached as error:
+            if error.result is not None:
+                error.result |= figures
+            raise
 
     async def act_on_copies(self, name: str, given: Given, caller: Caller) -> Any:
         """Act on named copies, or on the next batch of one store."""
@@ -258,21 +260,17 @@ FANNED: dict[str, FannedRun] = {
     "held.count": _combined(combination.rows),
     "held.refuse": FanOut.act_on_copies,
     "held.resend": FanOut.act_on_copies,
-    "msg.list": _combined(combination.newest),
+    "msg.list": FanOut.paged,
     "msg.show": FanOut.find_message,
     "msg.body": FanOut.find_message,
     "msg.outlook": FanOut.find_message,
-    "msg.search": FanOut.paged,
     "msg.trace": FanOut.trace,
     "msg.inquire": FanOut.act_in_store,
     "msg.resend": FanOut.act_in_store,
-    "stuck.list": _combined(combination.oldest),
+    "stuck.list": FanOut.paged,
     "stuck.explain": FanOut.find_message,
     "stuck.causes": _combined(combination.causes),
-    "stuck.page": FanOut.paged,
-    "failed.page": FanOut.paged,
-    "queue.counts": _combined(combination.sums),
-    "queue.partners": _combined(combination.rows),
+    "failed.list": FanOut.failed,
     "queue.census": _combined(combination.census),
     "nodes.list": _combined(combination.institutions),
     "stores.list": _combined(combination.stores),

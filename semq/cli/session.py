@@ -4,7 +4,7 @@ import asyncio
 import getpass
 import inspect
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
@@ -91,6 +91,23 @@ class Session:
                 raise
             self.incomplete.append(error)
             return error.result
+
+    async def rows(self, operation: str, limit: int, **arguments: Any) -> list[dict[str, Any]]:
+        """Return rows of a list, up to ``limit``, from as many pages as necessary."""
+        rows: list[dict[str, Any]] = []
+        async for page in self.pages(operation, limit, **arguments):
+            rows += page
+            if len(rows) >= limit:
+                break
+        return rows[:limit]
+
+    async def pages(self, operation: str, limit: int, **arguments: Any) -> AsyncIterator[list[dict[str, Any]]]:
+        """Yield the pages of a list, each with at most ``limit`` rows."""
+        place: dict[str, Any] | None = {}
+        while place is not None:
+            page = await self.ask(operation, limit=limit, **arguments, **place)
+            yield page["rows"]
+            place = page["next"]
 
 
 def _person(client: Client) -> str:

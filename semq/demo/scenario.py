@@ -284,11 +284,11 @@ class Scenario:
 
     async def _rows_left(self, *names: str) -> dict[str, int]:
         """Return the number of rows by queue of the named nodes, or of all nodes."""
-        rows = {}
+        rows: dict[str, int] = {}
         for name in names or self._clients:
-            counts = await self._clients[name].request("queue.counts")
-            for queue in ("tb_0031",) if name in self.hubs() else ("tb_0031", "tb_0030"):
-                rows[f"{name}.{queue}"] = sum(counts[queue].values())
+            counts = await self._clients[name].request("queue.census", {"fresh": True})
+            queues = {"tb_0031": "sent"} if name in self.hubs() else {"tb_0031": "sent", "tb_0030": "received"}
+            rows |= {f"{name}.{table}": sum(counts[queue].values()) for table, queue in queues.items()}
         return rows
 
     async def _stay(self) -> None:

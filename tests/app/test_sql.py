@@ -109,7 +109,8 @@ async def test_a_row_that_amqp_cannot_carry_is_refused_and_delays_no_other(engin
 
     async def are_cleaned() -> bool:
         """Return whether both delivered documents are cleaned up; the refused one may be listed."""
-        return len(await sender.request("msg.list", {"key": "carried", "side": "outbound"})) <= 1
+        rows = (await sender.request("msg.list", {"key": "carried", "side": "outbound"}))["rows"]
+        return len(rows) <= 1
 
     assert await until(partial(asyncio.to_thread, reason)) == "SEMQ-1102"
     await until(are_cleaned)
@@ -163,7 +164,7 @@ async def test_attributes_travel_and_are_read_with_the_document(engine: Engine, 
     assert timedelta(0) <= row["received_at"] - document.submitted_at < timedelta(hours=1)
 
     async def is_parked() -> bool:
-        rows = await sender.request("failed.list", {"side": "inbound", "key": "attributes"})
+        rows = (await sender.request("failed.list", {"side": "inbound", "key": "attributes"}))["rows"]
         return bool(rows) and rows[0]["error"] == "cannot be booked"
 
     await until(is_parked)
@@ -321,17 +322,17 @@ async def test_a_document_whose_pieces_differ_is_parked_and_pieces_are_in_no_inb
     admin = await inprocess.client(b)
 
     async def error() -> str:
-        (row,) = (await ask(admin, "failed.list", {}))["result"] or [{"error": ""}]
+        (row,) = (await ask(admin, "failed.list", {}))["result"]["rows"] or [{"error": ""}]
         return str(row["error"])
 
     assert str(await until(error)).startswith("SEMQ-1232")
     with pytest.raises(RefusedByNode, match="SEMQ-1101"):
         await asyncio.to_thread(receive_all, "_pieces")
-    (row,) = (await ask(admin, "failed.list", {}))["result"]
+    (row,) = (await ask(admin, "failed.list", {}))["result"]["rows"]
     assert (row["size"], row["pieces"]["count"]) == (SIZE, 7)
 
     async def on_page() -> list[int]:
-        return [row["size"] for row in (await ask(admin, "failed.page", {}))["result"]["rows"]]
+        return [row["size"] for row in (await ask(admin, "failed.list", {}))["result"]["rows"]]
 
     assert await until(on_page) == [SIZE]
     assert (await ask(admin, "failed.remove", {"ids": [row["id"]]}))["result"] == {"removed": 1}

@@ -8,7 +8,7 @@ from tests.cli.command import semq
 
 def test_an_operation_names_the_kinds_of_nodes_that_have_it() -> None:
     assert kinds_with("held.list") == ["hubs"]
-    assert kinds_with("failed.list") == ["institutions' nodes"]
+    assert kinds_with("failed.show") == ["institutions' nodes"]
     assert kinds_with("msg.list") == ["institutions' nodes", "hubs"]
     assert kinds_with("server.list") == ["virtual servers"]
     assert kinds_with("msg.lost") == []
@@ -18,7 +18,7 @@ def test_an_operation_of_another_kind_of_node_is_refused_with_the_kind_that_has_
     at_hub, at_node = ("--node", network.hub.url), ("--node", network.sender.url)
     for words in (["node", "list"], ["held", "list"], ["call", "nodes.list"], ["hub", "instances"]):
         semq(*words, *at_node).fails(1, "SEMQ-2101", "is an operation of hubs: name such a node by --config or --node.")
-    for words in (["failed", "list"], ["msg", "cancel", "x"]):
+    for words in (["failed", "show", "x"], ["msg", "cancel", "x"]):
         semq(*words, *at_hub).fails(1, "SEMQ-2101", "is an operation of institutions' nodes: name such a node by ")
     for words in (["msg", "send", "--to", "56001", "--file", "README.md"], ["msg", "receive"]):
         semq(*words, *at_hub).fails(

@@ -84,12 +84,16 @@ ROLL = {
 }  # fmt: skip
 # Operation | answer of the simulated node; other operations answer with ROW
 ANSWERS: dict[str, Any] = {
-    "msg.list": [ROW], "stuck.list": [ROW], "failed.list": [ROW], "held.list": [ROW | {"held": True}],
+    **{name: {"rows": [ROW], "next": None} for name in ("msg.list", "stuck.list", "failed.list")},
+    "held.list": [ROW | {"held": True}],
     "msg.trace": TRACE, "node.operations": [OPERATION],
     "stuck.explain": {"message": ROW, "stuck": STUCK, "last_events": [LINE]},
     "msg.body": {"body_base64": "eBsh", "size": 3},
-    "msg.prove": {"proof": BAD, "lk0": BAD, "receiver": BAD}, "queue.counts": {BAD: {BAD: 1}},
-    "queue.partners": [{"partner": BAD, "rows": 1, "bytes": 1, "oldest_at": 1}],
+    "msg.prove": {"proof": BAD, "lk0": BAD, "receiver": BAD},
+    "queue.census": {
+        **{queue: {BAD: 1} for queue in ("sent", "received", "submitted")}, "pieces": {BAD: {"rows": 1, "bytes": 1}},
+        "pairs": [{"target": BAD, "rows": 1, "bytes": 1, "oldest_at": 1}],
+    },
     "users.list": [{"node": BAD, "user": BAD, "present": True}],
     "held.count": [HELD | {"is_served": False}], "held.refuse": {"counts": {"refused": 1}, "done": True, "after": 0},
     "held.resend": {"counts": {"resent": 1}, "done": True, "after": 0}, "node.status": STATUS,

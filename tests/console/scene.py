@@ -124,7 +124,7 @@ async def _submit_documents(scene: Scene) -> None:
     lk0s["received"] = await scene.send("10008", "trade/notice//R-1")
 
     async def have_arrived() -> bool:
-        answer = await scene.ask("node", "msg.search", side="inbound")
+        answer = await scene.ask("node", "msg.list", side="inbound")
         return len(answer["rows"]) >= 3
 
     await until(have_arrived)

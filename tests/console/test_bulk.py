@@ -55,13 +55,13 @@ async def test_the_page_and_the_audit_log_name_documents_by_key_and_short_name(i
         lk0s = [(await site.web.client.send("10008", b"x", app_key=f"a/order//S-{number}")).lk0 for number in "12"]
 
         async def are_parked() -> list[dict[str, Any]]:
-            rows = await site.web.client.request("msg.list", {"side": "inbound"})
+            rows = (await site.web.client.request("msg.list", {"side": "inbound"}))["rows"]
             return rows if len(rows) == 2 else []
 
         await until(are_parked)
         for lk0 in lk0s:
             await site.web.client.request("failed.park", {"id": lk0, "error": "x"})
-        rows = await site.web.client.request("failed.list", {})
+        rows = (await site.web.client.request("failed.list", {}))["rows"]
         browser = await site.signed_in("operator")
         answer = await browser.post_form("/failed/prepare", act="requeue", ids=[str(row["id"]) for row in rows])
         prepared = answer.headers["location"]
@@ -89,7 +89,11 @@ async def test_documents_that_the_hub_has_refused_are_not_requeued_with_the_reas
         await until(lambda: hub.engine.custody.rows_by_target.get("1.56001"))
         await operator.request("held.refuse", {"ids": [lk0], "why": "closed"})
         await linked(await inprocess.local("56001", hub.port))  # tells that the document had not arrived
-        await until(lambda: site.web.client.request("failed.list", {}))
+
+        async def has_failed() -> Any:
+            return (await site.web.client.request("failed.list", {}))["rows"]
+
+        await until(has_failed)
         program = await site.program("operator")
         answer = await program.post("/failed/requeue", json={"ids": [lk0]})
         assert "only its application can send it again" in answer.json()["title"]

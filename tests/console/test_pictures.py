@@ -53,7 +53,7 @@ async def _trade(scene: Scene) -> None:
     failed = await scene.send("10008", "trade/statement//KA-12")
 
     async def has_arrived() -> bool:
-        return bool((await scene.ask("node", "msg.search", side="inbound"))["rows"])
+        return bool((await scene.ask("node", "msg.list", side="inbound"))["rows"])
 
     await until(has_arrived)
     await scene.ask("node", "failed.park", id=failed, error="the account KA-12 is not known")

@@ -225,7 +225,7 @@ async def test_real_nodes_deliver_nothing_late_while_the_sender_is_down(inproces
     client = await inprocess.client(await inprocess.start_node(settings))
 
     async def has_failed() -> list[dict[str, object]]:
-        return list((await ask(client, "failed.list"))["result"])
+        return list((await ask(client, "failed.list"))["result"]["rows"])
 
     (row,) = await until(has_failed)
     assert (row["lk0"], row["outcome"], row["reason"][0]) == (lk0, "REJECTED", Expired.code)

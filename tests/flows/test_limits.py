@@ -51,7 +51,7 @@ class LimitsScene:
 
     async def rows(self) -> dict[str, Any]:
         """Return the rows of 10008 by size of the document, which is also its key."""
-        rows = (await ask(self.client, "msg.list", {"side": "outbound"}))["result"]
+        rows = (await ask(self.client, "msg.list", {"side": "outbound"}))["result"]["rows"]
         return {row["app_key"].rpartition("/")[2]: row for row in rows}
 
     async def refused(self, *sizes: int) -> list[str]:
@@ -64,7 +64,7 @@ class LimitsScene:
 
         rows = await until(are_refused)
         assert {row["reason"][0] for row in rows.values()} == {DocumentTooLarge.code}
-        listed = (await ask(self.client, "failed.list"))["result"]
+        listed = (await ask(self.client, "failed.list"))["result"]["rows"]
         assert {row["lk0"] for row in listed} == {row["lk0"] for row in rows.values()}
         for row in rows.values():
             body = (await ask(self.client, "msg.body", {"id": row["lk0"]}))["result"]
@@ -115,9 +115,9 @@ async def test_a_document_too_large_for_the_receiver_is_refused_there(inprocess:
     assert b.uplink.link is session
     assert not scene.hub.engine.custody.rows_by_target
     client = await inprocess.client(b)
-    rows = (await ask(client, "msg.list", {"side": "inbound"}))["result"]
+    rows = (await ask(client, "msg.list", {"side": "inbound"}))["result"]["rows"]
     assert {row["size"] for row in rows if row["app_status"] == "NEW"} == {900, 901}
-    assert not (await ask(client, "failed.list"))["result"]
+    assert not (await ask(client, "failed.list"))["result"]["rows"]
 
 
 async def test_oversized_frames_of_a_peer_are_refused_and_the_link_stays_up(inprocess: InProcess) -> None:

@@ -114,9 +114,10 @@ async def test_a_document_goes_from_application_to_application(inprocess: InProc
     admin = await inprocess.client(b)
 
     async def is_clean() -> bool:
-        counts = (await ask(admin, "queue.counts"))["result"]
-        empty = {"tb_0031": {}, "tb_0030": {}, "pieces": {"outbound": 0, "inbound": 0}, "tb_0030_ledger": 0}
-        return bool(counts == empty)
+        counts = (await ask(admin, "queue.census", {"fresh": True}))["result"]
+        with psycopg.connect(b.store.url) as connection:
+            remembered = connection.execute("SELECT count(*) FROM tb_0030_ledger").fetchone()
+        return not counts["sent"] and not counts["received"] and remembered == (0,)
 
     await until(is_clean)
     counts_at_a_and_b = [(stage, sum(a.latency()[stage].counts), sum(b.latency()[stage].counts)) for stage in Stage]
@@ -195,7 +196,7 @@ async def test_administrators_submit_read_and_act(inprocess: InProcess) -> None:
     again = await ask(admin, "msg.submit", document)
     assert again["result"]["repeated"]
     lk0 = first["result"]["lk0"]
-    (listed,) = (await ask(admin, "msg.list", {"side": "outbound"}))["result"]
+    (listed,) = (await ask(admin, "msg.list", {"side": "outbound"}))["result"]["rows"]
     assert listed["lk0"] == lk0
     assert (await ask(admin, "msg.body", {"id": "trade/order//S7"}))["result"]["body_base64"] == document["body_base64"]
 
@@ -205,11 +206,11 @@ async def test_administrators_submit_read_and_act(inprocess: InProcess) -> None:
     await until(is_stored)
     trace = (await ask(admin, "msg.trace", {"id": "S7"}))["result"]
     assert [event["event"] for event in trace["events"]][:2] == ["ACCEPTED", "SENT"]
-    assert (await ask(admin, "queue.partners"))["result"][0]["rows"] == 1
+    assert (await ask(admin, "queue.census", {"fresh": True}))["result"]["pairs"][0]["rows"] == 1
     assert (await ask(admin, "msg.resend", {"id": lk0, "why": "test"}))["ok"]
     assert (await ask(admin, "msg.cancel", {"id": lk0}))["ok"]
     assert (await ask(admin, "msg.hold", {"id": lk0}))["error"]["code"] == "SEMQ-1226"
-    assert (await ask(admin, "stuck.list"))["result"] == []
+    assert (await ask(admin, "stuck.list"))["result"]["rows"] == []
     assert (await ask(admin, "stuck.explain", {"id": lk0}))["result"]["message"]["lk0"] == lk0
     assert (await ask(admin, "node.status"))["result"]["hub"]["link"] == "up"
     assert (await ask(admin, "no.such"))["error"]["code"] == "SEMQ-2101"
@@ -232,7 +233,7 @@ async def test_documents_submitted_by_sql_belong_to_the_transaction_of_the_appli
         connection.commit()
 
     async def listed() -> list[dict[str, object]]:
-        rows: list[dict[str, object]] = (await ask(admin, "msg.list"))["result"]
+        rows: list[dict[str, object]] = (await ask(admin, "msg.list"))["result"]["rows"]
         return [row for row in rows if "submission" not in row]
 
     def refused() -> list[tuple[object, ...]]:

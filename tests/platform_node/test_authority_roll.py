@@ -56,7 +56,7 @@ async def submit(link: ClientLink, target: str, name: str, count: int = 5) -> li
 
 async def until_ended(link: ClientLink, sent: list[str]) -> None:
     async def have_ended() -> bool:
-        rows = (await ask(link, "msg.list"))["result"]
+        rows = (await ask(link, "msg.list"))["result"]["rows"]
         return not any(row["lk0"] in sent and row["outcome"] is None for row in rows)
 
     await until(have_ended)

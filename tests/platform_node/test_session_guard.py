@@ -58,7 +58,7 @@ async def test_a_revoked_node_is_disconnected_and_refused(inprocess: InProcess) 
     await linked(await inprocess.start_node(b.settings))
 
     async def all_delivered() -> bool:
-        rows = (await ask(app, "msg.list"))["result"]
+        rows = (await ask(app, "msg.list"))["result"]["rows"]
         return not any(row["lk0"] in sent and row["outcome"] is None for row in rows)
 
     await until(all_delivered)
@@ -122,8 +122,8 @@ async def test_renewals_under_load_lose_no_document(inprocess: InProcess) -> Non
     }
 
     async def all_delivered() -> bool:
-        counts = (await ask(app, "queue.counts"))["result"]
-        return bool(not counts["tb_0031"])
+        counts = (await ask(app, "queue.census", {"fresh": True}))["result"]
+        return not counts["sent"]
 
     await until(all_delivered)
     with psycopg.connect(b.store.url) as connection:

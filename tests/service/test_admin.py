@@ -25,7 +25,7 @@ WRONG_REQUESTS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("msg.list", {"since_ms": 10**18}, ARGUMENTS),
     ("msg.list", {"limit": "many"}, ARGUMENTS),
     ("msg.list", {"nonsense": 1}, ARGUMENTS),
-    ("failed.list", {"state": "PARKED"}, ARGUMENTS),
+    ("failed.list", {"cause": "PARKED"}, ARGUMENTS),
     ("failed.list", {"partner": ["\0"]}, ARGUMENTS),
     ("failed.requeue", {"ids": [1 << 63]}, ARGUMENTS),
     ("failed.remove", {"ids": ["0"]}, ARGUMENTS),

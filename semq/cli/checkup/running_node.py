@@ -48,10 +48,12 @@ async def check(settings: Settings, patience_s: float) -> AsyncIterator[Finding]
         await client.connect(once=True)
         status = await client.request("node.status", {}, timeout_s=patience_s)
         health = await client.request("node.health", {}, timeout_s=patience_s)
-        stuck, missing_stores = await _ask_all_stores(client, "stuck.list", {"limit": STUCK_MAX}, patience_s)
+        page, missing_stores = await _ask_all_stores(client, "stuck.list", {"limit": STUCK_MAX}, patience_s)
+        stuck = page["rows"] if page else []
         instances: list[dict[str, Any]] = []
         if settings.cluster is not None:
-            instances, missing_of_health = await _ask_all_stores(client, "hub.health", {}, patience_s)
+            answered, missing_of_health = await _ask_all_stores(client, "hub.health", {}, patience_s)
+            instances = answered or []
             missing_stores |= missing_of_health
     except SemqError as error:
         yield _finding_without_answer(error, settings)
@@ -112,12 +114,12 @@ def _finding_without_answer(error: SemqError, settings: Settings) -> Finding:
 
 async def _ask_all_stores(
     client: Client, operation: str, arguments: dict[str, Any], patience_s: float
-) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Run an operation; return its rows, and for each missing store of a hub the reason."""
+) -> tuple[Any, dict[str, str]]:
+    """Run an operation; return its answer, or None, and for each missing store of a hub the reason."""
     try:
         return await client.request(operation, arguments, timeout_s=patience_s), {}
     except IncompleteAnswer as error:
-        return error.result or [], {store: str(reason) for store, reason in error.facts.items()}
+        return error.result, {store: str(reason) for store, reason in error.facts.items()}
 
 
 def _finding_of_instance(instance: dict[str, Any]) -> Finding:

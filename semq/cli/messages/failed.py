@@ -8,7 +8,13 @@ from semq.cli.errors import NothingSelected
 from semq.cli.messages.acts import Why
 from semq.cli.messages.message import Id
 from semq.cli.messages.presentation import document_name, facts_of, name_of
-from semq.cli.options.selection import refuse_names_with_selection
+from semq.cli.options.selection import (
+    CodeOption,
+    KeyOption,
+    PartnerOption,
+    TypeOption,
+    refuse_names_with_selection,
+)
 from semq.cli.output.values import brief_time, counted, node_name
 from semq.cli.session import RowsOption, Session, on_node
 from semq.foreign_text import shortened
@@ -22,18 +28,16 @@ Names = Annotated[
     typer.Argument(metavar="[ID]...", help="Short names, locators (LK0), row numbers, sql-NUMBER, keys or AppKeys."),
 ]
 All = Annotated[bool, typer.Option("--all", help="All failed documents.")]
-Partner = Annotated[str | None, typer.Option(metavar="NODE", help="Only documents from or to this institution.")]
-Type = Annotated[str | None, typer.Option("--type", help="Only this data type of the AppKey.")]
-Key = Annotated[str | None, typer.Option(help="Only documents whose key begins with this text.")]
 
 
 @group.command("list")
 @on_node
 async def list_(
-    session: Session, partner: Partner = None, type: Type = None, key: Key = None, limit: RowsOption = 100
-) -> None:
+    session: Session, partner: PartnerOption = None, type: TypeOption = None, key: KeyOption = None,
+    code: CodeOption = None, limit: RowsOption = 100,
+) -> None:  # fmt: skip
     """List failed documents, newest first; the exit status is 0 also if there are some."""
-    rows: list[dict[str, Any]] = await session.ask("failed.list", partner=partner, type=type, key=key, limit=limit)
+    rows = await session.rows("failed.list", limit, partner=partner, type=type, key=key, code=code)
     if session.out.as_json:
         session.out.data(rows)
         return
@@ -72,25 +76,27 @@ async def park(session: Session, id: Id, why: Why = "") -> None:
 @group.command()
 @on_node
 async def requeue(
-    session: Session, ids: Names = None, everything: All = False, partner: Partner = None, type: Type = None,
-    key: Key = None, why: Why = "",
+    session: Session, ids: Names = None, everything: All = False, partner: PartnerOption = None,
+    type: TypeOption = None, key: KeyOption = None, code: CodeOption = None, why: Why = "",
 ) -> None:  # fmt: skip
     """Return parked documents to their application, and submit refused submissions by SQL again.
 
     A submission gets a new name, which is printed; its old name remains valid. Exit status 1: some are refused again.
     A document that the hub or a receiver has refused can only be submitted again by its application.
     """
-    await _act(session, "failed.requeue", ids, everything, {"partner": partner, "type": type, "key": key}, why)
+    filters = {"partner": partner, "type": type, "key": key, "code": code}
+    await _act(session, "failed.requeue", ids, everything, filters, why)
 
 
 @group.command()
 @on_node
 async def remove(
-    session: Session, ids: Names = None, everything: All = False, partner: Partner = None, type: Type = None,
-    key: Key = None, why: Why = "",
+    session: Session, ids: Names = None, everything: All = False, partner: PartnerOption = None,
+    type: TypeOption = None, key: KeyOption = None, code: CodeOption = None, why: Why = "",
 ) -> None:  # fmt: skip
     """Remove failed documents that need no further attention; the ledger keeps their lines."""
-    await _act(session, "failed.remove", ids, everything, {"partner": partner, "type": type, "key": key}, why)
+    filters = {"partner": partner, "type": type, "key": key, "code": code}
+    await _act(session, "failed.remove", ids, everything, filters, why)
 
 
 async def _act(
@@ -105,9 +111,8 @@ async def _act(
         await acts.act_on([await session.ask("failed.show", id=name) for name in ids])
     elif everything or any(filters.values()):
         for side in sides:
-            while rows := await session.ask("failed.list", side=side, limit=PAGE, **filters):
-                if not await acts.act_on(rows):
-                    break  # this command has acted on all of them before, and they have failed again
+            async for rows in session.pages("failed.list", PAGE, side=side, **filters):
+                await acts.act_on(rows)
     else:
         raise NothingSelected
     act = operation.partition(".")[2]
@@ -136,8 +141,8 @@ class FailedDocumentActs:
         self.done = 0  #: number of documents on which the node has acted
         self.became: dict[str, dict[str, Any]] = {}  #: old name of a submission | result of its repetition
 
-    async def act_on(self, rows: list[dict[str, Any]]) -> bool:
-        """Act on the rows on which this command has not acted; return whether there are any."""
+    async def act_on(self, rows: list[dict[str, Any]]) -> None:
+        """Act on the rows on which this command has not acted."""
         listed = {str(row["id"]) if row["side"] == "inbound" else row["lk0"]: row["lk0"] for row in rows}
         # A submission that was refused again has a new name; it is not submitted a third time.
         resubmitted = {new["lk0"] for new in self.became.values()}
@@ -148,7 +153,6 @@ class FailedDocumentActs:
             self.done += answer[self._operation.partition(".")[2] + "d"]
             self.became |= answer.get("became") or {}
         self.lk0s |= {name: listed[name] for name in names}
-        return bool(names)
 
 
 def became_line(old: str, new: dict[str, Any]) -> str:

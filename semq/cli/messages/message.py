@@ -23,6 +23,16 @@ from semq.cli.messages.presentation import (
     print_trace,
     stuck_lines,
 )
+from semq.cli.options.selection import (
+    CodeOption,
+    KeyOption,
+    PartnerOption,
+    PiecesOption,
+    QueueSide,
+    SideOption,
+    StateOption,
+    TypeOption,
+)
 from semq.cli.options.times import milliseconds_ago, milliseconds_ahead
 from semq.cli.output.values import moment
 from semq.cli.session import RowsOption, Session, on_node
@@ -38,14 +48,6 @@ Id = Annotated[
         help="Short name, locator (LK0), row number, sql-NUMBER, key, or AppKey (domain/type/subtype/key).",
     ),
 ]
-
-
-class QueueSide(StrEnum):
-    """The queue whose messages are listed."""
-
-    outbound = "outbound"
-    inbound = "inbound"
-    all = "all"
 
 
 class WaitFor(StrEnum):
@@ -204,32 +206,30 @@ async def wait(session: Session, id: Id) -> None:
 @on_node
 async def list_(
     session: Session,
-    side: Annotated[QueueSide, typer.Option(help="Queue of sent messages, of received ones, or both.")] = QueueSide.all,
-    state: Annotated[
-        str | None, typer.Option(help="Only this status or outcome, for instance SS_SENT, DELIVERED, NEW.")
-    ] = None,
-    partner: Annotated[
-        str | None, typer.Option(metavar="NODE", help="Only messages from or to this institution.")
-    ] = None,
-    type: Annotated[str | None, typer.Option(help="Only this data type of the AppKey.")] = None,
-    key: Annotated[str | None, typer.Option(help="Only this key of the AppKey.")] = None,
+    side: SideOption = QueueSide.all,
+    state: StateOption = None,
+    partner: PartnerOption = None,
+    type: TypeOption = None,
+    key: KeyOption = None,
+    code: CodeOption = None,
     since: Annotated[
         str | None, typer.Option(metavar="AGE", help="Only messages since this time: an age (30m, 2h, 7d) or a date.")
     ] = None,
-    pieces: Annotated[bool, typer.Option("--pieces", help="List the pieces of documents in pieces, too.")] = False,
+    pieces: PiecesOption = False,
     limit: RowsOption = 50,
 ) -> None:
     """List messages in the queues of a node, newest first."""
-    rows = await session.ask(
+    rows = await session.rows(
         "msg.list",
+        limit,
         side=side.value,
         state=state,
         partner=partner,
         type=type,
         key=key,
+        code=code,
         since_ms=milliseconds_ago(since) if since else None,
-        limit=limit,
-        **({"pieces": True} if pieces else {}),
+        pieces=pieces,
     )
     if session.out.as_json:
         session.out.data(rows)

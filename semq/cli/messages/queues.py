@@ -18,8 +18,8 @@ Institution = Annotated[str | None, typer.Argument(metavar="NODE", help="Only us
 @group.command("list")
 @on_node
 async def list_(session: Session) -> None:
-    """Count messages by queue and status. tb_0031: sent and stored messages; tb_0030: received messages."""
-    counts = await session.ask("queue.counts")
+    """Count messages by queue and status."""
+    counts = await session.ask("queue.census", fresh=True)
     if session.out.as_json:
         session.out.data(counts)
     else:
@@ -30,7 +30,8 @@ async def list_(session: Session) -> None:
 @on_node
 async def partners(session: Session) -> None:
     """List the backlog for each partner: number and size of its waiting messages, and the time of the oldest one."""
-    rows = await session.ask("queue.partners")
+    pairs = (await session.ask("queue.census", fresh=True))["pairs"]
+    rows = [_sum(partner, pairs) for partner in sorted({pair["target"] for pair in pairs})]
     if session.out.as_json:
         session.out.data(rows)
     else:
@@ -58,11 +59,23 @@ async def users(session: Session, institution: Institution = None) -> None:
 
 def count_rows(counts: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
     """Yield queue, status, status in words and count for each row of the table."""
-    for queue, by_status in counts.items():
-        if not isinstance(by_status, Mapping):  # a queue that is counted as a whole
-            yield queue, "", "", by_status
-            continue
-        if not by_status:
+    for queue in ("sent", "received", "submitted"):
+        if not any(counts[queue].values()):
             yield queue, "", "empty", 0
-        for status, count in by_status.items():
-            yield queue, status, WORDS.get(status, ""), count
+        for status, count in counts[queue].items():
+            if count:
+                yield queue, status, WORDS.get(status, ""), count
+    for side, pieces in counts["pieces"].items():
+        if pieces["rows"]:
+            yield "pieces", side, "", pieces["rows"]
+
+
+def _sum(partner: str, pairs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the figures of the messages for one partner, from all sources."""
+    of_partner = [pair for pair in pairs if pair["target"] == partner]
+    return {
+        "partner": partner,
+        "rows": sum(pair["rows"] for pair in of_partner),
+        "bytes": sum(pair["bytes"] for pair in of_partner),
+        "oldest_at": min(pair["oldest_at"] for pair in of_partner),
+    }

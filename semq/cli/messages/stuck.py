@@ -1,7 +1,7 @@
 """``semq stuck list|explain``: messages that make no progress, with the cause and the next step."""
 
 from collections import Counter
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -15,6 +15,7 @@ from semq.cli.messages.presentation import (
     stuck_lines,
     trace_line,
 )
+from semq.cli.options.selection import PartnerOption
 from semq.cli.output.values import brief_time
 from semq.cli.session import RowsOption, Session, on_node
 
@@ -26,10 +27,11 @@ group = typer.Typer()
 async def list_(
     session: Session,
     cause: Annotated[str | None, typer.Option(help="Only this cause, for instance TARGET_OFFLINE.")] = None,
+    partner: PartnerOption = None,
     limit: RowsOption = 200,
 ) -> None:
     """List stuck messages, and each cause with its next step; the exit status is 0 also if there are some."""
-    rows: list[dict[str, Any]] = await session.ask("stuck.list", cause=cause, limit=limit)
+    rows = await session.rows("stuck.list", limit, cause=cause, partner=partner)
     if session.out.as_json:
         session.out.data(rows)
         return

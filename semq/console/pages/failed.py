@@ -11,6 +11,7 @@ from semq.console.bulk import BulkAct
 from semq.console.display import Row, href, now_ms, show, translator
 from semq.console.live import LIVE
 from semq.console.words import RESULTS
+from semq.store.views.selection import PLACE
 from semq.web.pages.visit import Visit, form, page
 
 FILTERS = ("side", "partner", "type", "key", "code")
@@ -28,12 +29,13 @@ async def failed(visit: Visit) -> Response:
     """Show the failed documents that match the filter, the newest first."""
     filters = {name: visit.query.get(name, "").strip() for name in FILTERS}
     chosen = {name: value for name, value in filters.items() if value}
-    answer = await visit.ask("failed.page", **chosen, after=visit.query.get("after") or None, limit=50)
+    continue_at = {name: visit.query[name] for name in PLACE if visit.query.get(name)}
+    answer = await visit.ask("failed.list", **chosen, **continue_at, limit=50)
     return show(
         visit, "failed.html", rows=answer["rows"], of=answer["of"], counted_at=answer["as_of"], filters=filters,
         is_filtered=bool(chosen), identity=identity,
-        next=href("/failed", **chosen, after=answer["next"]) if answer["next"] else None,
-        first=href("/failed", **chosen) if visit.query.get("after") else None, acts=bulk.recent(visit),
+        next=href("/failed", **chosen, **answer["next"]) if answer["next"] else None,
+        first=href("/failed", **chosen) if continue_at else None, acts=bulk.recent(visit),
         interrupted=await bulk.interrupted(visit), live=LIVE,
     )  # fmt: skip
 
@@ -62,14 +64,12 @@ async def prepare(visit: Visit) -> Response:
 
 
 async def _all_matching(visit: Visit, chosen: Mapping[str, str]) -> AsyncIterator[dict[str, Any]]:
-    after = None
-    while True:
-        answer = await visit.ask("failed.page", **chosen, after=after, limit=PAGE_MAX)
+    place: dict[str, Any] | None = {}
+    while place is not None:
+        answer = await visit.ask("failed.list", **chosen, **place, limit=PAGE_MAX)
         for row in answer["rows"]:
             yield row
-        after = answer["next"]
-        if after is None:
-            return
+        place = answer["next"]
 
 
 async def act_page(visit: Visit) -> Response:

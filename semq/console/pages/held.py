@@ -25,7 +25,7 @@ async def held(visit: Visit) -> Response:
     continue_at = {"outbound": visit.query["outbound"]} if visit.query.get("outbound") else {}
     census = await visit.ask("queue.census")
     search_filters = {"partner" if name == "target" else name: value for name, value in chosen.items()}
-    answer = await visit.ask("msg.search", **search_filters, **continue_at, side="outbound", order="oldest", limit=50)
+    answer = await visit.ask("msg.list", **search_filters, **continue_at, side="outbound", order="oldest", limit=50)
     next_at = {"outbound": answer["next"]["outbound"]} if answer["next"] else {}
     nodes = await visit.ask("nodes.list")
     return show(

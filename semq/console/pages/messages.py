@@ -18,13 +18,14 @@ from semq.errors import SemqError
 from semq.foreign_text import shown_lines
 from semq.service.message_names import message_name
 from semq.sizes import size
+from semq.store.views.selection import PLACE, MessageFilter
 from semq.umx_t.status import AppStatus, Outcome, SendStatus
 from semq.web.node.payloads import payload_chunks
 from semq.web.pages.visit import Visit, form, page
 from semq.web.transport.bodies import ChunkedResponse
 
-FILTERS = ("side", "state", "partner", "source", "type", "key", "mark", "code", "order")
-CONTINUED = ("outbound", "inbound")  # parameters: the row of each queue after which the page begins
+LEFT_OUT_FILTERS = ("since_ms", "until_ms", "pieces")
+FILTERS = (*(name for name in MessageFilter.__struct_fields__ if name not in LEFT_OUT_FILTERS), "order")
 STATES = [*SendStatus.__members__, *Outcome.__members__, *AppStatus.__members__]
 SHOWN_MAX = 64 << 10  # bytes of a payload on a page
 # Fields that the list of facts leaves out
@@ -37,9 +38,9 @@ async def messages(visit: Visit) -> Response:
     shared = {"filters": filters, "states": STATES, "live": LIVE}
     if filters["find"]:
         return await _by_name(visit, filters["find"], shared)
-    continue_at = {name: visit.query[name] for name in CONTINUED if visit.query.get(name)}
+    continue_at = {name: visit.query[name] for name in PLACE if visit.query.get(name)}
     chosen = {name: filters[name] for name in FILTERS if filters[name]}
-    answer = await visit.ask("msg.search", **chosen, **continue_at, limit=50)
+    answer = await visit.ask("msg.list", **chosen, **continue_at, limit=50)
     next_page = href("/messages", **(chosen | answer["next"])) if answer["next"] else None
     first = href("/messages", **chosen) if continue_at else None
     return show(

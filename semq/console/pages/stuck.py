@@ -4,6 +4,7 @@ from starlette.responses import Response
 
 from semq.console.display import href, show
 from semq.console.live import LIVE
+from semq.store.views.selection import PLACE
 from semq.web.pages.visit import Visit, page
 
 
@@ -13,8 +14,8 @@ async def stuck(visit: Visit) -> Response:
     causes = await visit.ask("stuck.causes")
     of_cause = None
     if cause:
-        continue_at = {name: visit.query[name] for name in ("outbound", "inbound") if visit.query.get(name)}
-        of_cause = await visit.ask("stuck.page", cause=cause, partner=partner or None, **continue_at)
+        continue_at = {name: visit.query[name] for name in PLACE if visit.query.get(name)}
+        of_cause = await visit.ask("stuck.list", cause=cause, partner=partner or None, **continue_at)
     next_at = (of_cause or {}).get("next")
     next_page = href("/stuck", cause=cause, partner=partner, **next_at) if next_at else None
     return show(

@@ -5,9 +5,9 @@
 | operation | a row of a table: name, kind, role, arguments, handler; binding to a node   |
 | arguments | reading a request into a struct; fields that several operations have        |
 | node      | status, health, metrics, reload, the list of operations                     |
-| messages  | lists, one message, its body, counts, stuck messages and their causes       |
+| messages  | one message: its facts, trace and body, and why it is stuck                 |
 | broker    | queues, consumers, connections, channels, exchanges, bindings, workers      |
-| overview  | figures, causes, pages and search in large queues                           |
+| overview  | lists of messages, stuck and failed ones; figures of the queues             |
 | census    | the count of all rows of the queues, shared by the operations of overview   |
 | outlook   | ``msg.outlook``                                                             |
 | jobs      | scheduled jobs                                                              |

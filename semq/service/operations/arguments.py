@@ -13,15 +13,13 @@ from msgspec import Meta
 
 from semq.foreign_text import shortened
 from semq.service.errors import BadArguments
-from semq.umx_t.attribute_values import MOMENT_MAX
+from semq.store.views import selection
+from semq.store.views.selection import ADDRESS_MAX as ADDRESS_MAX
+from semq.store.views.selection import NAME_MAX as NAME_MAX
 
-NAME_MAX = 600  # characters; an AppKey, the longest kind of name, has at most 515
 WHY_MAX = 2000  # characters
-ADDRESS_MAX = 100  # characters
-ROWS_MAX = 1000  # rows in one answer
-TEXT_MAX = 255  # characters of a short text
 SHOWN_MAX = 60  # characters of an unknown name in an error
-INT64_MAX = (1 << 63) - 1
+INT64_MAX = selection.NUMBER_MAX
 # Parts of msgspec's error texts: before the place of the error; about a text that does not match a pattern, or that is
 # none of the permitted ones.
 PLACE_MARK, PATTERN_MARK, CHOICE_MARK = " - at `$", "matching regex", "Invalid enum value "
@@ -32,7 +30,12 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 A = TypeVar("A", bound=msgspec.Struct)
-Text: TypeAlias = Annotated[str, Meta(max_length=TEXT_MAX)]
+Text: TypeAlias = selection.Text
+Institution: TypeAlias = selection.Institution
+DataType: TypeAlias = selection.DataType
+Key: TypeAlias = selection.Key
+Moment: TypeAlias = selection.Moment
+Limit: TypeAlias = selection.Limit
 Name: TypeAlias = Annotated[
     str,
     Meta(
@@ -42,15 +45,6 @@ Name: TypeAlias = Annotated[
     ),
 ]
 Why: TypeAlias = Annotated[str, Meta(max_length=WHY_MAX, description="Reason, for the ledger.")]
-Institution: TypeAlias = Annotated[
-    str, Meta(min_length=1, max_length=ADDRESS_MAX, description="Institution: its number, or TYPE.NUMBER.")
-]
-Partner: TypeAlias = Annotated[str, Meta(max_length=ADDRESS_MAX, description="The institution at the other end.")]
-DataType: TypeAlias = Annotated[str, Meta(max_length=NAME_MAX, description="Data type of the AppKey.")]
-Key: TypeAlias = Annotated[str, Meta(max_length=NAME_MAX, description="Beginning of the key of the AppKey.")]
-Moment: TypeAlias = Annotated[int, Meta(ge=0, le=MOMENT_MAX, description="Time in milliseconds since 1970 UTC.")]
-OfPieces: TypeAlias = Annotated[bool, Meta(description="Also the pieces of documents in pieces.")]
-Limit: TypeAlias = Annotated[int, Meta(ge=1, le=ROWS_MAX, description="Number of rows, at most.")]
 
 
 class ByName(Arguments, frozen=True, kw_only=True):

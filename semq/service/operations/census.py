@@ -12,7 +12,6 @@ from semq.clock import Clock
 from semq.engine.people.stuck import SILENT_AFTER, Surroundings, stuck_cause
 from semq.store.postgres.store import PostgresStore
 from semq.store.views import census, submissions
-from semq.store.views.failed import is_failed
 
 KEPT_FACTOR = 40
 KEPT_S_MIN, KEPT_S_MAX = 1.0, 300.0
@@ -35,14 +34,13 @@ class Census:
 
     as_of: int  #: milliseconds since 1970 UTC
     groups: list[dict[str, Any]]  #: groups of rows (``semq.store.views.census``); ``cause``: name of a cause, or None
-    failed: dict[str, list[int]]  #: numbers of the newest failed rows, by side, in descending order
     submitted: dict[str, int]  #: counts of the submissions that are not accepted, by state
     presence: dict[str, bool | None] = field(default_factory=dict)  #: whether the targets of open messages are online
     late_in_pieces: int = 0  #: documents in pieces that are overdue
     submitted_since: int | None = None  #: time since which the oldest submission that should be accepted waits
 
 
-EMPTY = Census(0, [], {"outbound": [], "inbound": []}, {"refused": 0, "waiting": 0, "scheduled": 0, "in_pieces": 0})
+EMPTY = Census(0, [], {"refused": 0, "waiting": 0, "scheduled": 0, "in_pieces": 0})
 
 
 class SharedCensus:
@@ -62,11 +60,25 @@ class SharedCensus:
         if self._last is not EMPTY and self._node.clock.monotonic() < self._kept_until:
             return self._last
         if self._counting is None or self._counting.done():
-            self._counting = asyncio.get_running_loop().create_task(self._count())
-            # asyncio logs an exception that nobody has retrieved.
-            self._counting.add_done_callback(lambda task: task.cancelled() or task.exception())
+            self._counting = self._begin()
         done, _ = await asyncio.wait([self._counting], timeout=WAIT_S)
         return self._counting.result() if done else self._last
+
+    async def counted_now(self) -> Census:
+        """Return a census that was begun after this call. Raises StoreUnavailable."""
+        begun_before = self._counting
+        if begun_before is not None:
+            await asyncio.wait([begun_before])
+        if self._counting is begun_before:  # otherwise another caller has begun the next one meanwhile
+            self._counting = self._begin()
+        assert self._counting is not None
+        return await asyncio.shield(self._counting)
+
+    def _begin(self) -> asyncio.Task[Census]:
+        task = asyncio.get_running_loop().create_task(self._count())
+        # asyncio logs an exception that nobody has retrieved.
+        task.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return task
 
     async def _count(self) -> Census:
         clock, store, surroundings = self._node.clock, self._node.store, self._node.surroundings()
@@ -74,9 +86,6 @@ class SharedCensus:
         overdue_before = surroundings.now_ms - surroundings.overdue_ms
         sent, received = _marked_rows(surroundings)
         groups = await store.execute(census.groups, overdue_before, sent, received)
-        failed: dict[str, list[int]] = {"outbound": [], "inbound": []}
-        if any(is_failed(group) for group in groups):
-            failed = await store.execute(census.failed_numbers)
         submitted = await store.execute(submissions.counts)
         late_in_pieces, submitted_since = 0, None
         if any(submitted[kind] for kind in ("waiting", "scheduled", "in_pieces")):
@@ -90,7 +99,7 @@ class SharedCensus:
         self._kept_until = clock.monotonic() + min(max(took_s * KEPT_FACTOR, KEPT_S_MIN), KEPT_S_MAX)
         targets = {group["target"] for group in groups if group["side"] == "outbound"}
         presence = {target: surroundings.presence(target) for target in targets}
-        self._last = Census(surroundings.now_ms, groups, failed, submitted, presence, late_in_pieces, submitted_since)
+        self._last = Census(surroundings.now_ms, groups, submitted, presence, late_in_pieces, submitted_since)
         return self._last
 
 

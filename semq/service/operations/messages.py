@@ -1,12 +1,8 @@
-"""Operations that read messages: lists, one message, trace, body, counts, stuck messages.
-
-``overview`` has the operations for large queues.
-"""
+"""Operations that read one message: its facts, trace and body, and why it is stuck. ``overview`` has the lists."""
 
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from enum import StrEnum
 from typing import Annotated, Any, Protocol
 
 from msgspec import Meta
@@ -16,20 +12,7 @@ from semq.engine.errors import PayloadGone
 from semq.engine.people.stuck import StuckCause, Surroundings, is_overdue, outage_of, stuck_cause
 from semq.service.large_documents import LargeBodies, with_sizes
 from semq.service.message_names import find_group, find_one, newest_first, past_record
-from semq.service.operations.arguments import (
-    INT64_MAX,
-    NAME_MAX,
-    ROWS_MAX,
-    Arguments,
-    ByName,
-    DataType,
-    Key,
-    Limit,
-    Moment,
-    OfPieces,
-    Partner,
-    Text,
-)
+from semq.service.operations.arguments import INT64_MAX, ByName
 from semq.service.operations.operation import look
 from semq.service.operations.overview import described_cause
 from semq.store.postgres.store import PostgresStore
@@ -37,8 +20,6 @@ from semq.store.views import messages, names, submissions
 from semq.umx_t.address import Address
 from semq.umx_t.short_name import short_name
 
-State = Annotated[str, Meta(max_length=NAME_MAX, description="Name of a status or an outcome.")]
-Since = Annotated[Moment | None, Meta(description="Only messages from this time on, in milliseconds since 1970 UTC.")]
 Offset = Annotated[
     int, Meta(ge=0, le=INT64_MAX, description="First byte to return, from 0. Documents in pieces need it.")
 ]
@@ -47,34 +28,6 @@ Length = Annotated[
 ]
 
 TRACED_MAX = 20  # members of a group whose lines a trace contains
-
-
-class ReadSide(StrEnum):
-    """The queues to read; ``submitted``: only submissions that the node has not accepted."""
-
-    all = "all"
-    outbound = "outbound"
-    inbound = "inbound"
-    submitted = "submitted"
-
-
-class MessageSelection(Arguments, frozen=True, kw_only=True):
-    """The selection of messages; an absent argument matches everything."""
-
-    side: Annotated[ReadSide, Meta(description="Queue: sent, received, or submitted and not accepted.")] = ReadSide.all
-    partner: Partner | None = None
-    type: DataType | None = None
-    key: Key | None = None
-    code: Annotated[Text | None, Meta(description="Error code of the reason.")] = None
-    since_ms: Since = None
-
-
-class ListMessages(MessageSelection, frozen=True, kw_only=True):
-    """The selection and the number of messages."""
-
-    state: State | None = None
-    pieces: OfPieces = False
-    limit: Limit = 50
 
 
 class TraceMessage(ByName, frozen=True, kw_only=True):
@@ -90,13 +43,6 @@ class ReadBody(ByName, frozen=True, kw_only=True):
     length: Length | None = None
 
 
-class ListStuck(Arguments, frozen=True, kw_only=True):
-    """The selection of stuck messages."""
-
-    cause: Annotated[Text | None, Meta(description="Only messages with this cause, for instance HELD.")] = None
-    limit: Limit = 200
-
-
 class ReadableNode(Protocol):
     """The parts of a node that these operations use."""
 
@@ -107,33 +53,12 @@ class ReadableNode(Protocol):
         """Return the facts, in addition to the rows, on which the causes of stuck messages depend."""
 
 
-def message_filter(wanted: MessageSelection, limit: int, state: str | None = None) -> messages.Filter:
-    """Return a selection as the filter of a view."""
-    return messages.Filter(
-        side=wanted.side.value,
-        state=state,
-        partner=wanted.partner,
-        type=wanted.type,
-        key=wanted.key,
-        code=wanted.code,
-        since_ms=wanted.since_ms,
-        limit=limit,
-    )
-
-
 class MessageReading:
     """The handlers of ``READING``, and ``trace``."""
 
     def __init__(self, node: ReadableNode) -> None:
         self._node = node
         self._large: LargeBodies | None = None
-
-    async def messages(self, arguments: ListMessages) -> list[dict[str, Any]]:
-        """List messages in the queues, newest first."""
-        wanted = replace(message_filter(arguments, arguments.limit, arguments.state), pieces=arguments.pieces)
-        rows = await self._node.store.execute(messages.list_messages, wanted)
-        surroundings = self._node.surroundings()
-        return [row | {"overdue": is_overdue(row, surroundings)} for row in await with_sizes(self._node.store, rows)]
 
     async def show(self, arguments: ByName) -> dict[str, Any]:
         """Show one message: its row, and whether it is overdue or stuck; if its row is deleted, facts from the ledger.
@@ -227,36 +152,6 @@ class MessageReading:
             self._large = LargeBodies(self._node.store)
         return self._large
 
-    async def counts(self, arguments: Arguments) -> dict[str, Any]:
-        """Count rows by queue and status."""
-        return await self._node.store.execute(messages.queue_counts)
-
-    async def partners(self, arguments: Arguments) -> list[dict[str, Any]]:
-        """Count the waiting messages of each partner."""
-        return await self._node.store.execute(messages.waiting_by_partner)
-
-    async def stuck(self, arguments: ListStuck) -> list[dict[str, Any]]:
-        """List stuck messages, each with cause and next step."""
-        surroundings, limit = self._node.surroundings(), arguments.limit
-        wanted = arguments.cause.upper() if arguments.cause is not None else None
-
-        def with_cause(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-            for row in rows:
-                cause = stuck_cause(row, surroundings)
-                if cause is not None and wanted in (None, cause.name):
-                    yield row | {"stuck": described_cause(cause, row)}
-
-        overdue_before = surroundings.now_ms - surroundings.overdue_ms
-        stuck = [*with_cause(await self._node.store.execute(messages.stuck_submissions, limit))]
-        after = (0, 0)  # number of the last row read, for each queue
-        while len(stuck) < limit:  # the requested cause may be rare
-            rows = await self._node.store.execute(messages.stuck_candidates, overdue_before, ROWS_MAX, after)
-            if not rows:
-                break
-            after = _last_number(rows, "outbound", after[0]), _last_number(rows, "inbound", after[1])
-            stuck += with_cause(rows)
-        return stuck[:limit]
-
     async def explain(self, arguments: ByName) -> dict[str, Any]:
         """Explain one message: whether it is stuck, cause, next step, last events.
 
@@ -288,12 +183,8 @@ class MessageReading:
 
 
 READING = (
-    look("msg.list", AccessRole.VIEWER, ListMessages, MessageReading.messages),
     look("msg.show", AccessRole.VIEWER, ByName, MessageReading.show),
     look("msg.body", AccessRole.PAYLOAD, ReadBody, MessageReading.body),
-    look("queue.counts", AccessRole.VIEWER, Arguments, MessageReading.counts),
-    look("queue.partners", AccessRole.VIEWER, Arguments, MessageReading.partners),
-    look("stuck.list", AccessRole.VIEWER, ListStuck, MessageReading.stuck),
     look("stuck.explain", AccessRole.VIEWER, ByName, MessageReading.explain),
 )
 
@@ -301,7 +192,3 @@ READING = (
 def _waits(row: Mapping[str, Any]) -> bool:
     """Whether a row is a submission that is neither accepted nor refused."""
     return "submission" in row and row["outcome"] is None
-
-
-def _last_number(rows: Sequence[Mapping[str, Any]], side: str, default: int) -> int:
-    return max((int(row["id"]) for row in rows if row["side"] == side), default=default)

@@ -1,44 +1,32 @@
-"""Operations on large queues: ``queue.census``, ``stuck.causes``, ``stuck.page``, ``failed.page`` and ``msg.search``.
+"""Lists of messages and figures of the queues, fast for queues of any length.
 
-Answers are fast for queues of any length: figures come from the census, and a page reads a bounded number of rows.
+Figures come from the census, and a page reads a bounded number of rows.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from semq.access_rights import AccessRole
 from semq.engine.people.stuck import StuckCause, is_overdue, stuck_cause
 from semq.service.access import inbox_name
 from semq.service.errors import BadArguments
 from semq.service.large_documents import with_sizes
-from semq.service.operations.arguments import (
-    INT64_MAX,
-    Arguments,
-    DataType,
-    Institution,
-    Key,
-    Limit,
-    Moment,
-    OfPieces,
-    Partner,
-    Text,
-)
+from semq.service.operations.arguments import Arguments, Text
 from semq.service.operations.census import Census, OverviewNode, SharedCensus
 from semq.service.operations.operation import look
-from semq.store.views import submissions
-from semq.store.views.failed import errors_of, is_failed
-from semq.store.views.pages import Search, rows_of, search_page
+from semq.store.views.failed import FAILED, is_failed, with_errors
+from semq.store.views.pages import Subset, search_page
+from semq.store.views.selection import Order, Search
+from semq.store.views.stuck import candidates
 from semq.umx_t.status import AppStatus
 
-SUBMISSIONS_MAX = 500  # submissions compared for a page
-PAGES_MAX = 5  # calls of ``search_page`` for one page of ``stuck.page``
-ROWS_READ_MAX = 50_000  # compared rows after which ``search_page`` is not called again
-FILTERS = ("side", "partner", "type", "key", "code")  # arguments of failed.page
-# StuckCause | filter of the search for its rows; without an entry, the late rows are searched.
+PAGES_MAX = 10  # calls of ``search_page`` for one page
+ROWS_READ_MAX = 250_000  # compared rows after which ``search_page`` is not called again
+# StuckCause | filter of the search for its rows
 NARROWED: dict[StuckCause, dict[str, Any]] = {
     StuckCause.HELD: {"mark": "held"},
     StuckCause.UNREADABLE: {"mark": "held"},
@@ -48,62 +36,30 @@ NARROWED: dict[StuckCause, dict[str, Any]] = {
     StuckCause.REFUSED: {"side": "outbound"},
     StuckCause.CANNOT_OPEN: {"state": "REJECTED"},
     StuckCause.PARKED: {"state": "PARKED"},
+    StuckCause.SUBMISSION_REFUSED: {"side": "submitted"},
+    StuckCause.SUBMISSION_WAITS: {"side": "submitted"},
+    StuckCause.PIECES_LEFT: {"side": "submitted"},
 }
-CONSOLE = "the console and the HTTP API"
+NOTHING: dict[str, Any] = {"rows": [], "next": None, "looked_at": 0}
 AnyKey = TypeVar("AnyKey")
-RowNumber: TypeAlias = Annotated[int, Meta(ge=0, le=INT64_MAX)]
+Row = dict[str, Any]
 
 
-class SelectFailed(Arguments, frozen=True, kw_only=True):
-    """Filters of failed messages, and the page."""
-
-    side: Annotated[Literal["all", "outbound", "inbound"] | None, Meta(description="Queue; both by default.")] = None
-    partner: Partner | None = None
-    type: DataType | None = None
-    key: Key | None = None
-    code: Annotated[Text | None, Meta(description="Error code of the reason.")] = None
-    after: Annotated[int, Meta(ge=0, le=INT64_MAX, description="``next`` of the page before.")] = 0
-    limit: Limit = 50
+class ListMessages(Arguments, Search, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The selection of messages, and the page."""
 
 
-class SelectMessages(Arguments, frozen=True, kw_only=True):
-    """Filters of messages, and the page."""
+class ListStuck(ListMessages, frozen=True, kw_only=True):
+    """The selection of stuck messages, and the page; the oldest come first."""
 
-    side: Annotated[Literal["all", "outbound", "inbound"] | None, Meta(description="Queue; both by default.")] = None
-    state: Annotated[Text | None, Meta(description="Name of a status or an outcome.")] = None
-    partner: Annotated[Partner | None, Meta(description="The institution at the other end; at a hub the target.")] = (
-        None
-    )
-    source: Annotated[Institution | None, Meta(description="At a hub: the institution that sent the message.")] = None
-    type: DataType | None = None
-    key: Key | None = None
-    code: Annotated[Text | None, Meta(description="Error code of the reason.")] = None
-    mark: Annotated[Literal["held", "parked", "void"] | None, Meta(description="Mark of a sent message.")] = None
-    since_ms: Annotated[Moment | None, Meta(description="Earliest time, in milliseconds since 1970 UTC.")] = None
-    until_ms: Annotated[
-        Moment | None, Meta(description="Exclusive end of the period, in milliseconds since 1970 UTC.")
-    ] = None
-    outbound: Annotated[RowNumber | None, Meta(description="``next.outbound`` of the page before.")] = None
-    inbound: Annotated[RowNumber | None, Meta(description="``next.inbound`` of the page before.")] = None
-    limit: Limit = 50
-    pieces: OfPieces = False
-
-    def given(self) -> dict[str, Any]:
-        """Return the arguments that are neither None nor empty."""
-        values = {name: getattr(self, name) for name in self.__struct_fields__}
-        return {name: value for name, value in values.items() if value not in (None, "")}
+    order: Order = "oldest"
+    cause: Annotated[Text | None, Meta(description="Only messages with this cause, for instance HELD.")] = None
 
 
-class SearchMessages(SelectMessages, frozen=True, kw_only=True):
-    """The selection and the order of messages."""
+class CountMessages(Arguments, frozen=True, kw_only=True):
+    """How new the figures must be."""
 
-    order: Annotated[Literal["newest", "oldest"], Meta(description="The order of the messages.")] = "newest"
-
-
-class SelectStuck(SelectMessages, frozen=True, kw_only=True):
-    """The selection of stuck messages with one cause."""
-
-    cause: Annotated[Text, Meta(min_length=1, description="Name of a cause, for instance HELD.")]
+    fresh: Annotated[bool, Meta(description="Count now; otherwise the figures may be some minutes old.")] = False
 
 
 class OverviewOperations:
@@ -113,12 +69,13 @@ class OverviewOperations:
         self._node = node
         self._census = SharedCensus(node)
 
-    async def figures(self, arguments: Arguments) -> dict[str, Any]:
+    async def figures(self, arguments: CountMessages) -> dict[str, Any]:
         """Count messages by state, open ones by pair and by inbox; also pieces, submissions, failed and stuck messages.
 
-        ``oldest`` is the oldest document that has not ended: the time since which it waits, and where.
+        ``oldest`` is the oldest document that has not ended: the time since which it waits, and where. ``as_of`` is 0
+        while the first count is under way.
         """
-        census = await self._census.newest()
+        census = await self._census.counted_now() if arguments.fresh else await self._census.newest()
         sent: dict[str, int] = defaultdict(int)
         received: dict[str, int] = defaultdict(int)
         pairs: dict[tuple[str, str], dict[str, int]] = {}
@@ -180,125 +137,79 @@ class OverviewOperations:
                 rows.append({"cause": cause.name, "meaning": cause.meaning, "partner": "", **facts})
         return {"as_of": census.as_of, "rows": sorted(rows, key=lambda row: row["rows"], reverse=True)}
 
-    async def stuck(self, arguments: SelectStuck) -> dict[str, Any]:
-        """Return a page of the stuck messages with one cause, the oldest first; of submissions, the newest first."""
+    async def stuck(self, arguments: ListStuck) -> dict[str, Any]:
+        """Return a page of the stuck messages, each with its cause and next step."""
         surroundings = self._node.surroundings()
-        cause = StuckCause.__members__.get(arguments.cause.upper())
-        if cause is None:
-            raise BadArguments(
-                "There is no cause of this name; stuck.causes lists the present causes.", cause=arguments.cause[:80]
-            )
-        if cause in (StuckCause.SUBMISSION_REFUSED, StuckCause.SUBMISSION_WAITS, StuckCause.PIECES_LEFT):
-            return await self._submitted(arguments, cause)
-        narrowed = NARROWED.get(cause, {"until_ms": surroundings.now_ms - surroundings.overdue_ms})
-        given = arguments.given()
-        del given["cause"]
-        wanted = Search(**(narrowed | given | {"order": "oldest"}))
-        return await self._search_cause(wanted, cause)
+        wanted: ListStuck | None = arguments
+        only = None
+        if arguments.cause:
+            only = StuckCause.__members__.get(arguments.cause.upper())
+            if only is None:
+                raise BadArguments(
+                    "There is no cause of this name; stuck.causes lists the present causes.", cause=arguments.cause[:80]
+                )
+            wanted = _narrowed(arguments, NARROWED.get(only, {}))
 
-    async def _submitted(self, wanted: SelectStuck, cause: StuckCause) -> dict[str, Any]:
-        """Return a page of submissions with one cause. ``outbound``: smallest number of the page before."""
-        surroundings = self._node.surroundings()
-        # A mark belongs to a sent message, a source to a message of a hub; submissions have neither.
-        if wanted.side == "inbound" or wanted.mark is not None or wanted.source not in (None, ""):
-            return {"rows": [], "next": None, "looked_at": 0}
-        listed = await self._submissions(
-            wanted,
-            refused=cause is StuckCause.SUBMISSION_REFUSED,
-            scheduled=False if cause is StuckCause.SUBMISSION_WAITS else None,
-            in_pieces=cause is StuckCause.PIECES_LEFT,
-            below=wanted.outbound,
-        )
-        state = (wanted.state or "").upper()
-        with_state = [row for row in listed if state in ("", row["state"], row["outcome"])]
-        found = [row for row in with_state if stuck_cause(row, surroundings) is cause]
-        rows = [row | {"stuck": described_cause(cause, row)} for row in found[: wanted.limit]]
-        passed = listed if len(rows) == len(found) else rows
-        has_next = len(rows) < len(found) or len(listed) == SUBMISSIONS_MAX
-        next_page = {"outbound": passed[-1]["submission"], "inbound": None} if has_next else None
-        return {"rows": rows, "next": next_page, "looked_at": len(listed)}
+        def with_cause(row: dict[str, Any]) -> dict[str, Any] | None:
+            cause = stuck_cause(row, surroundings)
+            if cause is None or only not in (None, cause):
+                return None
+            return row | {"stuck": described_cause(cause, row)}
 
-    async def _submissions(self, wanted: Search | SelectStuck, **selected: Any) -> list[dict[str, Any]]:
-        """Return submissions that match, newest first. ``selected``: further arguments of ``list_submissions``."""
-        return await self._node.store.execute(
-            submissions.list_submissions,
-            SUBMISSIONS_MAX,
-            partner=wanted.partner,
-            type_=wanted.type,
-            key_=wanted.key,
-            code=wanted.code,
-            since_ms=wanted.since_ms,
-            before_ms=wanted.until_ms,
-            **selected,
-        )
+        subset = candidates(surroundings.now_ms - surroundings.overdue_ms)
+        return NOTHING if wanted is None else await self._search(wanted, subset, with_cause)
 
-    async def _search_cause(self, wanted: Search, cause: StuckCause) -> dict[str, Any]:
-        surroundings, limit = self._node.surroundings(), wanted.limit
-        rows: list[dict[str, Any]] = []
-        looked_at, next_page = 0, None
-        for _ in range(PAGES_MAX):
-            page = await self._node.store.execute(search_page, replace(wanted, limit=limit - len(rows)))
-            with_cause = [row for row in page["rows"] if stuck_cause(row, surroundings) is cause]
-            rows += [row | {"stuck": described_cause(cause, row)} for row in with_cause]
-            looked_at, next_page = looked_at + page["looked_at"], page["next"]
-            if next_page is None or len(rows) >= limit or looked_at >= ROWS_READ_MAX:
-                break
-            wanted = replace(wanted, **next_page)
-        return {"rows": rows, "next": next_page, "looked_at": looked_at}
+    async def failed(self, arguments: ListMessages) -> dict[str, Any]:
+        """Return a page of failed messages and refused submissions, each with its error.
 
-    async def failed(self, arguments: SelectFailed) -> dict[str, Any]:
-        """Return a page of failed messages: refused submissions (first page only), sent, received; each newest first.
-
-        ``after``: number of failed messages, without submissions, that earlier pages have passed. ``of`` in the answer:
-        number of all failed messages and refused submissions of the node, as in ``queue.census``. Pages reach the
-        newest FAILED_MAX messages of each queue. Refused submissions (at most SUBMISSIONS_MAX) do not count for
-        ``limit``.
+        ``of``: number of all failed messages and refused submissions of the node, as in ``queue.census`` at the time
+        ``as_of``.
         """
         census = await self._census.newest()
-        after, limit = arguments.after, arguments.limit
-        given = {name: getattr(arguments, name) for name in FILTERS}
-        wanted = Search(**{name: value for name, value in given.items() if value not in (None, "")})
-        failed = [(side, number) for side, numbers in census.failed.items() for number in numbers]
-        rows: list[dict[str, Any]] = []
-        refused = [] if after or wanted.side == "inbound" else await self._refused(wanted)
-        while after < len(failed) and len(rows) < limit:
-            side = failed[after][0]
-            numbers = [number for side_, number in failed[after : after + limit] if side_ == side]
-            by_number = {row["id"]: row for row in await self._node.store.execute(rows_of, side, numbers)}
-            for number in numbers:  # in the order of the census
-                after += 1
-                row = by_number.get(number)
-                # Since the census, the row may have been deleted, or ``failed.requeue`` applied to it.
-                if row is not None and is_failed(row) and _fits(row, wanted):
-                    rows.append(row)
-                if len(rows) >= limit:
-                    break
-        rows = await with_sizes(self._node.store, rows)
-        errors = await self._node.store.execute(errors_of, [row["lk0"] for row in rows])
-        unknown_error = {"error": "", "failed_at": None}
-        with_errors = [row | errors.get((row["side"], row["lk0"]), unknown_error) for row in rows]
-        next_page = after if after < len(failed) else None
-        of = _count_failed(census)
-        return {"as_of": census.as_of, "rows": refused + with_errors, "next": next_page, "of": of}
+        page = await self._search(arguments, FAILED)
+        rows = await self._node.store.execute(with_errors, page["rows"])
+        return page | {"rows": rows, "as_of": census.as_of, "of": _count_failed(census)}
 
-    async def _refused(self, wanted: Search) -> list[dict[str, Any]]:
-        rows = await self._submissions(wanted, refused=True)
-        return [row | {"error": " ".join(row["reason"] or ())} for row in rows]
+    async def messages(self, arguments: ListMessages) -> dict[str, Any]:
+        """Return a page of messages in the queues, with ``next``, the arguments of the following page.
 
-    async def search(self, arguments: SearchMessages) -> dict[str, Any]:
-        """Return a page of messages in the queues, with ``next``, the arguments of the following page."""
-        page = await self._node.store.execute(search_page, Search(**arguments.given()))
-        surroundings, rows = self._node.surroundings(), await with_sizes(self._node.store, page["rows"])
-        return page | {"rows": [row | {"overdue": is_overdue(row, surroundings)} for row in rows]}
+        ``next`` is absent (null) on the last page only; a page may have fewer rows than ``limit``, or none.
+        """
+        page, surroundings = await self._search(arguments), self._node.surroundings()
+        return page | {"rows": [row | {"overdue": is_overdue(row, surroundings)} for row in page["rows"]]}
+
+    async def _search(
+        self, wanted: Search, subset: Subset | None = None, shown: Callable[[Row], Row | None] = lambda row: row
+    ) -> dict[str, Any]:
+        """Return a page of the rows for which ``shown`` returns a row."""
+        rows: list[Row] = []
+        looked_at, next_page = 0, None
+        for _ in range(PAGES_MAX):
+            page = await self._node.store.execute(search_page, replace(wanted, limit=wanted.limit - len(rows)), subset)
+            rows += [row for each in page["rows"] if (row := shown(each)) is not None]
+            looked_at, next_page = looked_at + page["looked_at"], page["next"]
+            if next_page is None or len(rows) >= wanted.limit or looked_at >= ROWS_READ_MAX:
+                break
+            wanted = replace(wanted, **next_page)
+        return {"rows": await with_sizes(self._node.store, rows), "next": next_page, "looked_at": looked_at}
 
 
 OVERVIEW = (
-    look("queue.census", AccessRole.VIEWER, Arguments, OverviewOperations.figures, CONSOLE),
-    look("stuck.causes", AccessRole.VIEWER, Arguments, OverviewOperations.causes, CONSOLE),
-    look("stuck.page", AccessRole.VIEWER, SelectStuck, OverviewOperations.stuck, CONSOLE),
-    look("failed.page", AccessRole.VIEWER, SelectFailed, OverviewOperations.failed, CONSOLE),
-    look("msg.search", AccessRole.VIEWER, SearchMessages, OverviewOperations.search, CONSOLE),
+    look("msg.list", AccessRole.VIEWER, ListMessages, OverviewOperations.messages),
+    look("stuck.list", AccessRole.VIEWER, ListStuck, OverviewOperations.stuck),
+    look("stuck.causes", AccessRole.VIEWER, Arguments, OverviewOperations.causes, "the console and the HTTP API"),
+    look("failed.list", AccessRole.VIEWER, ListMessages, OverviewOperations.failed),
+    look("queue.census", AccessRole.VIEWER, CountMessages, OverviewOperations.figures),
 )
+
+
+def _narrowed(wanted: ListStuck, narrower: Mapping[str, Any]) -> ListStuck | None:
+    """Return the selection with a narrower filter; None if no row can fit both."""
+    for name, value in narrower.items():
+        given = getattr(wanted, name) or ""
+        if given.upper() not in ("", "ALL", value.upper()) and (given, value) != ("outbound", "submitted"):
+            return None
+    return replace(wanted, **narrower)
 
 
 def described_cause(cause: StuckCause, row: Mapping[str, Any]) -> dict[str, str]:
@@ -329,16 +240,3 @@ def _oldest(
 def _count_failed(census: Census) -> int:
     rows = sum(group["rows"] for group in census.groups if is_failed(group) and not group["piece"])
     return int(rows) + census.submitted["refused"]
-
-
-def _fits(row: Mapping[str, Any], wanted: Search) -> bool:
-    _, type_, _, key = (*str(row["app_key"]).split("/", 3), "", "", "")[:4]
-    partner = row["source"] if row["side"] == "inbound" else str(row["target"]).partition("/")[0]
-    code = row["reason"][0] if row["reason"] else ""
-    return (
-        wanted.side in ("all", row["side"])
-        and wanted.partner in (None, partner, partner.removeprefix("1."))
-        and wanted.type in (None, type_)
-        and key.startswith(wanted.key or "")
-        and wanted.code in (None, code)
-    )

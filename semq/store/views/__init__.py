@@ -2,13 +2,15 @@
 
 | module        | subject                                                                  |
 |---------------|--------------------------------------------------------------------------|
-| `messages`    | messages as facts for people: lists, traces, counts                      |
+| `selection`   | the filter of messages, and the place of a page                          |
+| `messages`    | messages as facts for people, traces                                     |
 | `pages`       | pages of messages by any filter                                          |
 | `names`       | the messages that a name may denote                                      |
 | `groups`      | documents to a group, with the outcome of each member                    |
 | `submissions` | submissions without a message: refused, waiting, scheduled, in pieces    |
 | `pieces`      | documents in pieces                                                      |
 | `failed`      | failed documents                                                         |
+| `stuck`       | rows that may be stuck                                                   |
 | `census`      | all rows of the queues, grouped by the columns that decide what is stuck |
 | `held`        | copies that a hub stores                                                 |
 """

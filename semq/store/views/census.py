@@ -9,12 +9,11 @@ from typing import Any
 from sqlalchemy import Connection, Select, and_, case, func, or_, select
 from sqlalchemy.sql.elements import ColumnElement
 
-from semq.store.views.messages import IN, IN_PIECE, NAMES, OUT, OUT_PIECE, RETURNED
-from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd
+from semq.store.views.messages import IN, IN_PIECE, NAMES, OUT, OUT_PIECE
+from semq.umx_t.status import AckStatus, AppStatus, Direction, SaveFwd
 
 FIGURES = ("rows", "bytes", "oldest", "id")
 GROUPS_MAX = 20_000
-FAILED_MAX = 10_000
 MARKED_MAX = 10_000  # marked rows of one kind
 Marks = Mapping[str, Sequence[int]]  # numbers of rows by mark; a mark is a fact that no column shows
 OWES_HUB = and_(IN.lk1.is_not(None), IN.p_ack_status == AckStatus.AS_INIT)
@@ -53,17 +52,6 @@ def _divided(
 
 def _key(row: Any) -> tuple[Any, ...]:
     return tuple(row)[: -len(FIGURES)]
-
-
-def failed_numbers(connection: Connection) -> dict[str, list[int]]:
-    """Return the row numbers of the newest failed documents, keyed by side. Reads every row of both queues."""
-    refused = or_(OUT.outcome == Outcome.REJECTED, and_(OUT.outcome == Outcome.UNKNOWN, OUT.reason_code == RETURNED))
-    out = select(OUT.object_id).where(refused, ~OUT_PIECE).order_by(OUT.object_id.desc()).limit(FAILED_MAX)
-    parked = select(IN.bref).where(IN.app_status == AppStatus.PARKED).order_by(IN.bref.desc()).limit(FAILED_MAX)
-    return {
-        "outbound": list(connection.execute(out).scalars()),
-        "inbound": list(connection.execute(parked).scalars()),
-    }
 
 
 def _sent(late_before: ColumnElement[Any]) -> Select[Any]:

@@ -1,48 +1,50 @@
-"""View of failed documents: received ones that are parked, sent ones that the receiver, the hub or its operator
-refused, and refused submissions. Read-only.
+"""Failed documents: received ones that are parked, sent ones that the receiver, the hub or its operator refused, and
+refused submissions. Read-only.
 
 The error of a document is in the last ledger line about its parking or refusal.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, and_, or_, select
 
 from semq.store.rows import Event
 from semq.store.tables import semq_ledger
-from semq.store.views.messages import RETURNED, Filter, list_messages
+from semq.store.views.messages import NAMES, RETURNED
 from semq.store.views.names import find_messages
-from semq.store.views.submissions import REFUSED
+from semq.store.views.pages import Subset
+from semq.store.views.submissions import IS_REFUSED
 
 # side | column | its value | required code of the reason; empty: any
-FAILED = (
+_FAILED = (
     ("inbound", "app_status", "PARKED", ""),
     ("outbound", "outcome", "REJECTED", ""),
     ("outbound", "outcome", "UNKNOWN", RETURNED),
 )
 
 
-def list_failed(connection: Connection, wanted: Filter, name: str = "") -> list[dict[str, Any]]:
-    """Return the rows that have failed, the newest first, each with ``error`` and ``failed_at``.
+def _of_queue(side: str) -> Any:
+    """Return the condition for the rows of a queue, by their columns."""
+    rows = [row[1:] for row in _FAILED if row[0] == side]
 
-    ``wanted.state`` is ignored. ``name``: only rows that this name may denote; then only ``wanted.limit`` is used.
-    """
-    if name:
-        rows = [row for row in find_messages(connection, name, wanted.limit) if is_failed(row)]
-    else:
-        rows = []
-        if wanted.side == "submitted":
-            rows += list_messages(connection, replace(wanted, state=REFUSED))
-        for side, _, state, code in FAILED:
-            if wanted.side in ("all", side) and (not code or not wanted.code or wanted.code == code):
-                rows += list_messages(connection, replace(wanted, side=side, state=state, code=code or wanted.code))
-        rows = list({(row["side"], row["id"]): row for row in rows}.values())
-        rows = sorted((row for row in rows if is_failed(row)), key=lambda row: row["at"], reverse=True)
-    rows = rows[: wanted.limit]
-    errors = errors_of(connection, [row["lk0"] for row in rows])
-    return [row | errors.get((row["side"], row["lk0"]), {"error": "", "failed_at": None}) for row in rows]
+    def condition(c: Any) -> Any:
+        return or_(
+            *(
+                and_(c[column] == NAMES[column][state], *([c.reason_code == code] if code else []))
+                for column, state, code in rows
+            )
+        )
+
+    return condition
+
+
+FAILED = Subset(outbound=_of_queue("outbound"), inbound=_of_queue("inbound"), submitted=IS_REFUSED)
+
+
+def find_failed(connection: Connection, name: str) -> list[dict[str, Any]]:
+    """Return the failed documents that a name may denote, the newest first, as ``with_errors`` does."""
+    return with_errors(connection, [row for row in find_messages(connection, name) if is_failed(row)])
 
 
 def is_failed(row: Mapping[str, Any]) -> bool:
@@ -50,22 +52,27 @@ def is_failed(row: Mapping[str, Any]) -> bool:
     code = (row.get("reason") or [""])[0]
     return any(
         row["side"] == side and row.get(column) == state and needed in ("", code)
-        for side, column, state, needed in FAILED
+        for side, column, state, needed in _FAILED
     )
 
 
-def errors_of(connection: Connection, lk0s: Sequence[str]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return from the ledger the last error of each message, with its time; keyed by side and LK0."""
+def with_errors(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows, each with its last ``error`` and the time ``failed_at``, from the ledger."""
     c = semq_ledger.c
     sent = (Event.REJECTED, Event.REFUSED, Event.UNKNOWN)
     events = {Event.PARKED: "inbound", **dict.fromkeys(sent, "outbound")}
-    lines = connection.execute(
-        select(c.lk0, c.event, c.at, c.detail).where(c.lk0.in_(lk0s), c.event.in_(events)).order_by(c.at, c.number)
-    )
-    return {
+    query = select(c.lk0, c.event, c.at, c.detail).where(c.lk0.in_([row["lk0"] for row in rows]), c.event.in_(events))
+    errors = {
         (events[Event(line.event)], line.lk0): {
             "error": line.detail.strip(),
             "failed_at": round(line.at.timestamp() * 1000),
         }
-        for line in lines
+        for line in connection.execute(query.order_by(c.at, c.number))
     }
+    unknown = {"error": "", "failed_at": None}
+    return [
+        {**row, "error": " ".join(row["reason"] or ())}
+        if "submission" in row
+        else {**row, **errors.get((row["side"], row["lk0"]), unknown)}
+        for row in rows
+    ]

@@ -4,23 +4,20 @@ The command line and the console rely on keys and values: names of columns, name
 since 1970 UTC.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Any
 
-from msgspec import Meta
 from sqlalchemy import Connection, Row, and_, func, or_, select
 from sqlalchemy.sql.elements import ColumnElement
 
 from semq.store.proof_tables import semq_certificate, semq_receipts, semq_session_key
 from semq.store.rows import MARKER, Event, KeptKey, KeptReceipts, Side
-from semq.store.tables import semq_ledger, tb_0030, tb_0030_body, tb_0030_ledger, tb_0031, tb_0031_body
+from semq.store.tables import semq_ledger, tb_0030, tb_0030_body, tb_0031, tb_0031_body
 from semq.store.views import submissions
-from semq.umx_t.attribute_values import MOMENT_MAX
 from semq.umx_t.grids import SenderEvent
 from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.short_name import short_name
-from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
+from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SendStatus
 
 OUT, IN = tb_0031.c, tb_0030.c
 NAMES: dict[str, Any] = {
@@ -47,36 +44,6 @@ def is_received_piece(c: Any) -> ColumnElement[bool]:
 
 
 OUT_PIECE, IN_PIECE = is_sent_piece(OUT), is_received_piece(IN)
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """The selection of messages to list. A condition that is None matches every message."""
-
-    side: str = "all"  #: outbound, inbound, all; submitted: only submissions that are not accepted
-    state: str | None = None  #: name of a status or an outcome
-    partner: str | None = None  #: the institution at the other end
-    type: str | None = None  #: type in the AppKey
-    key: str | None = None  #: beginning of the key in the AppKey
-    code: str | None = None  #: code of the reason
-    since_ms: Annotated[int, Meta(ge=0, le=MOMENT_MAX)] | None = None  #: accepted or received since this time
-    limit: int = 50
-    pieces: bool = False  #: also pieces of documents
-
-
-def list_messages(connection: Connection, wanted: Filter) -> list[dict[str, Any]]:
-    """Return rows of tb_0031 and tb_0030, and submissions that are not accepted; the newest first."""
-    rows: list[dict[str, Any]] = []
-    if wanted.side in ("all", "outbound"):
-        query = select(tb_0031).where(*_outbound_conditions(wanted)).order_by(OUT.object_id.desc()).limit(wanted.limit)
-        rows += [outbound_facts(row) for row in connection.execute(query)]
-        rows += _submissions(connection, wanted)
-    elif wanted.side == "submitted":
-        rows += _submissions(connection, wanted)
-    if wanted.side in ("all", "inbound"):
-        query = select(tb_0030).where(*_inbound_conditions(wanted)).order_by(IN.bref.desc()).limit(wanted.limit)
-        rows += [inbound_facts(row) for row in connection.execute(query)]
-    return sorted(rows, key=lambda row: row["at"], reverse=True)[: wanted.limit]
 
 
 def waiting_for(connection: Connection, user: str, at_most: int) -> int:
@@ -124,70 +91,6 @@ def body_of(connection: Connection, facts: Mapping[str, Any]) -> bytes | None:
     return bytes(payload) if payload is not None else None
 
 
-def queue_counts(connection: Connection) -> dict[str, Any]:
-    """Return numbers of rows: by state without pieces, of pieces, and of the receiver's ledger."""
-    state, count = func.coalesce(OUT.outcome, OUT.ss_status), func.count()
-    sent = connection.execute(select(state, OUT_PIECE, count).group_by(state, OUT_PIECE)).all()
-    by_status = select(IN.app_status, IN_PIECE, count).group_by(IN.app_status, IN_PIECE)
-    received = connection.execute(by_status).all()
-    remembered = connection.execute(select(func.count()).select_from(tb_0030_ledger)).scalar_one()
-    return {
-        "tb_0031": {_state_name(number): count for number, is_piece, count in sent if not is_piece},
-        "tb_0030": {AppStatus(number).name: count for number, is_piece, count in received if not is_piece},
-        "pieces": {
-            "outbound": sum(count for _, is_piece, count in sent if is_piece),
-            "inbound": sum(count for _, is_piece, count in received if is_piece),
-        },
-        "tb_0030_ledger": remembered,
-    }
-
-
-def waiting_by_partner(connection: Connection) -> list[dict[str, Any]]:
-    """Return figures of the messages without an outcome, for each partner; only ``rows`` leaves out pieces."""
-    query = (
-        select(OUT.dest, func.count().filter(~OUT_PIECE), func.sum(OUT.size), func.min(OUT.accepted_at))
-        .where(OUT.outcome.is_(None))
-        .group_by(OUT.dest)
-        .order_by(OUT.dest)
-    )
-    return [
-        {"partner": dest, "rows": count, "bytes": int(size or 0), "oldest_at": _ms(oldest)}
-        for dest, count, size, oldest in connection.execute(query)
-    ]
-
-
-def stuck_candidates(
-    connection: Connection, before_ms: int, limit: int, after: tuple[int, int] = (0, 0)
-) -> list[dict[str, Any]]:
-    """Return rows that may be stuck: unfinished rows from before ``before_ms``, and rows that wait for an operator.
-
-    ``limit`` applies to each queue. ``after``: last row numbers in tb_0031 and tb_0030 that were read.
-    """
-    late = func.to_timestamp(before_ms / 1000)
-    out = or_(
-        and_(OUT.outcome.is_(None), or_(OUT.accepted_at < late, OUT.held, OUT.parked)),
-        OUT.outcome == Outcome.REJECTED,
-        and_(or_(OUT.outcome.is_(None), OUT.outcome == Outcome.UNKNOWN), OUT.reason_code == RETURNED),
-    )
-    owes = or_(
-        and_(IN.lk1.is_not(None), IN.p_ack_status == AckStatus.AS_INIT),
-        and_(IN.save_fwd == SaveFwd.MUST, IN.s_ack_status == AckStatus.AS_INIT),
-    )
-    waits = and_(IN.received_at < late, or_(IN.app_status == AppStatus.NEW, owes))
-    inbound = or_(waits, IN.app_status == AppStatus.PARKED)
-    sent = select(tb_0031).where(out, ~OUT_PIECE, OUT.object_id > after[0]).order_by(OUT.object_id).limit(limit)
-    received = select(tb_0030).where(inbound, ~IN_PIECE, IN.bref > after[1]).order_by(IN.bref).limit(limit)
-    rows = [outbound_facts(row) for row in connection.execute(sent)]
-    return rows + [inbound_facts(row) for row in connection.execute(received)]
-
-
-def stuck_submissions(connection: Connection, limit: int) -> list[dict[str, Any]]:
-    """Return the submissions that may be stuck: all except those that only wait for their time (``@NotBefore``)."""
-    rows = submissions.list_submissions(connection, limit, refused=True)
-    rows += submissions.list_submissions(connection, limit, refused=False, in_pieces=True)
-    return rows + submissions.list_submissions(connection, limit, refused=False, scheduled=False)
-
-
 def outbound_facts(row: Row[Any]) -> dict[str, Any]:
     """Return a row of tb_0031 as facts."""
     facts = _facts(row, "outbound")
@@ -211,55 +114,6 @@ def _marked(facts: dict[str, Any]) -> dict[str, Any]:
     return facts | {"piece": True} if facts["target"].endswith(f"/{PIECES_USER}") else facts
 
 
-def _submissions(connection: Connection, wanted: Filter) -> list[dict[str, Any]]:
-    refused, state = None, (wanted.state or "").upper()
-    if state:
-        if state not in (submissions.REJECTED, submissions.REFUSED, *submissions.OPEN):
-            return []
-        refused = state in (submissions.REJECTED, submissions.REFUSED)
-    scheduled = state in (submissions.SCHEDULED, submissions.IN_PIECES) if state and not refused else None
-    rows = submissions.list_submissions(
-        connection, wanted.limit, refused=refused, scheduled=scheduled, partner=wanted.partner, type_=wanted.type,
-        key_=wanted.key, code=wanted.code, since_ms=wanted.since_ms,
-    )  # fmt: skip
-    return [row for row in rows if refused is not False or row["state"] == state]
-
-
-def _outbound_conditions(wanted: Filter) -> Iterable[ColumnElement[bool]]:
-    if not wanted.pieces:
-        yield ~OUT_PIECE
-    if wanted.partner:
-        yield OUT.dest == node_of(wanted.partner)
-    if wanted.since_ms is not None:
-        yield OUT.accepted_at >= func.to_timestamp(wanted.since_ms / 1000)
-    if wanted.state is not None:
-        yield has_state(wanted.state, {"ss_status": SendStatus, "outcome": Outcome}, OUT)
-    if wanted.code:
-        yield OUT.reason_code == wanted.code
-    yield from _key_conditions(wanted, OUT)
-
-
-def _inbound_conditions(wanted: Filter) -> Iterable[ColumnElement[bool]]:
-    if not wanted.pieces:
-        yield ~IN_PIECE
-    if wanted.partner:
-        yield IN.store.startswith(node_of(wanted.partner) + ".", autoescape=True)
-    if wanted.since_ms is not None:
-        yield IN.received_at >= func.to_timestamp(wanted.since_ms / 1000)
-    if wanted.state is not None:
-        yield has_state(wanted.state, {"app_status": AppStatus, "status": Arrival}, IN)
-    if wanted.code:
-        yield IN.reason_code == wanted.code
-    yield from _key_conditions(wanted, IN)
-
-
-def _key_conditions(wanted: Filter, c: Any) -> Iterable[ColumnElement[bool]]:
-    if wanted.type:
-        yield c.app_type == wanted.type
-    if wanted.key:
-        yield c.app_key.startswith(wanted.key, autoescape=True)
-
-
 def has_state(name: str, columns: Mapping[str, Any], c: Any) -> ColumnElement[bool]:
     """Return a condition for a status by its name; an unknown name matches no row."""
     fits = [c[column] == kind[name.upper()] for column, kind in columns.items() if name.upper() in kind.__members__]
@@ -273,10 +127,6 @@ def node_of(partner: str) -> str:
 
 def _address(node: str, user: str) -> str:
     return f"{node}/{user}" if user else node
-
-
-def _state_name(number: int) -> str:
-    return (Outcome if number in Outcome._value2member_map_ else SendStatus)(number).name
 
 
 def _ms(moment: Any) -> int | None:

@@ -4,17 +4,18 @@ A filter by a column without an index may match only a few of millions of rows. 
 ``COMPARED_MAX`` rows of each queue, and contains the place where the next page begins.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from msgspec import Meta
-from sqlalchemy import Column, Connection, func, select
+from sqlalchemy import Connection, func, select
 from sqlalchemy.sql.elements import ColumnElement
 
+from semq.store.submission_tables import tb_0031_submit
 from semq.store.tables import tb_0030, tb_0031
+from semq.store.views import submissions
 from semq.store.views.messages import (
     IN,
     OUT,
@@ -25,133 +26,132 @@ from semq.store.views.messages import (
     node_of,
     outbound_facts,
 )
-from semq.umx_t.attribute_values import MOMENT_MAX
+from semq.store.views.selection import NUMBER_MAX, Search
 from semq.umx_t.status import AppStatus, Arrival, Outcome, SendStatus
 
 COMPARED_MAX = 50_000
-NUMBER_MAX = (1 << 63) - 1
-Moment = Annotated[int, Meta(ge=0, le=MOMENT_MAX)]
-Number = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
+OF_SENT = {"ss_status": SendStatus, "outcome": Outcome}
+OF_RECEIVED = {"app_status": AppStatus, "status": Arrival}
+Condition = Callable[[Any], ColumnElement[bool]]
+Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
-    """The selection, order and place of a page. A condition that is None matches every message."""
+class Subset:
+    """Conditions in addition to a filter, for each queue; functions get the columns."""
 
-    side: Literal["all", "outbound", "inbound"] = "all"
-    state: str | None = None  #: name of a status or an outcome
-    partner: str | None = None  #: the institution at the other end; at a hub, the target
-    source: str | None = None  #: at a hub, the sending institution
-    type: str | None = None  #: data type of the AppKey
-    key: str | None = None  #: beginning of the AppKey's key
-    code: str | None = None  #: of the reason
-    mark: Literal["held", "parked", "void"] | None = None  #: of a row of tb_0031
-    since_ms: Moment | None = None  #: inclusive
-    until_ms: Moment | None = None  #: exclusive
-    order: Literal["newest", "oldest"] = "newest"
-    outbound: Number | None = None  #: row number in tb_0031 after which the page begins; None: first page
-    inbound: Number | None = None  #: row number in tb_0030, likewise
-    limit: Annotated[int, Meta(ge=1, le=1000)] = 50
-    pieces: bool = False  #: also pieces of documents
-
-    @property
-    def is_descending(self) -> bool:
-        return self.order == "newest"
+    outbound: Condition
+    inbound: Condition
+    submitted: ColumnElement[bool]
 
 
 @dataclass(frozen=True, slots=True)
 class _Queue:
-    side: str
-    table: Any
-    number: Column[int]
-    at: Column[Any]
-    states: Mapping[str, Any]  #: columns with states, and their types
-    facts: Callable[[Any], dict[str, Any]]
-    is_piece: Callable[[Any], ColumnElement[bool]]
+    name: str  #: its cursor in ``Search``
+    number: Any
+    rows: Callable[[Connection, Any, Search, Subset | None], Rows]  #: the second argument is the window of rows
+    is_selected: Callable[[Search], bool]
 
 
-OF_SENT = {"ss_status": SendStatus, "outcome": Outcome}
-OF_RECEIVED = {"app_status": AppStatus, "status": Arrival}
-QUEUES = (
-    _Queue("outbound", tb_0031, OUT.object_id, OUT.accepted_at, OF_SENT, outbound_facts, is_sent_piece),
-    _Queue("inbound", tb_0030, IN.bref, IN.received_at, OF_RECEIVED, inbound_facts, is_received_piece),
-)
-
-
-def search_page(connection: Connection, wanted: Search) -> dict[str, Any]:
+def search_page(connection: Connection, wanted: Search, subset: Subset | None = None) -> dict[str, Any]:
     """Return ``rows``, ``next`` and ``looked_at``, the number of compared rows.
 
-    ``next`` has ``outbound`` and ``inbound`` of the next page; None: this is the last page.
+    ``next`` has the places in the queues where the next page begins; None: this is the last page.
     """
     first, end = (NUMBER_MAX, 0) if wanted.is_descending else (0, NUMBER_MAX)
-    begins = {queue.side: _begin(wanted, queue.side, first) for queue in QUEUES}
-    matching: dict[str, list[dict[str, Any]]] = {}
+    begins = {queue.name: _begin(wanted, queue, first) for queue in QUEUES}
+    matching: dict[str, Rows] = {}
     windows: dict[str, tuple[int, int]] = {}  # see _window_size
     for queue in QUEUES:
-        if begins[queue.side] != end and _is_selected(wanted, queue.side):
-            matching[queue.side] = _rows(connection, queue, wanted, begins[queue.side])
-            windows[queue.side] = _window_size(connection, queue, wanted, begins[queue.side])
+        if begins[queue.name] != end and queue.is_selected(wanted):
+            window = _window(queue, wanted, begins[queue.name])
+            matching[queue.name] = queue.rows(connection, window, wanted, subset)
+            windows[queue.name] = _window_size(connection, window, wanted)
     # Each queue stays in the order of numbers: no row is hidden if the wall clock was put back.
-    merged = merge(*matching.values(), key=lambda row: row["at"], reverse=wanted.is_descending)
-    rows = list(islice(merged, wanted.limit))
+    marked = ([(name, row) for row in rows] for name, rows in matching.items())
+    merged = merge(*marked, key=lambda pair: pair[1]["at"], reverse=wanted.is_descending)
+    page = list(islice(merged, wanted.limit))
     places = dict.fromkeys(begins, end)
-    for side, candidates in matching.items():
-        shown = [row for row in rows if row["side"] == side]
+    for name, candidates in matching.items():
+        shown = [row for queue_name, row in page if queue_name == name]
         if len(shown) < len(candidates) or len(candidates) >= wanted.limit:
-            places[side] = int(shown[-1]["id"]) if shown else begins[side]
-        elif windows[side][0] >= COMPARED_MAX:
-            places[side] = windows[side][1]
+            places[name] = _number_of(shown[-1]) if shown else begins[name]
+        elif windows[name][0] >= COMPARED_MAX:
+            places[name] = windows[name][1]
     has_more = any(place != end for place in places.values())
-    return {"rows": rows, "next": places if has_more else None, "looked_at": sum(n for n, _ in windows.values())}
+    looked_at = sum(count for count, _ in windows.values())
+    return {"rows": [row for _, row in page], "next": places if has_more else None, "looked_at": looked_at}
 
 
-def _begin(wanted: Search, side: str, first: int) -> int:
-    number: int | None = getattr(wanted, side)
+def _begin(wanted: Search, queue: _Queue, first: int) -> int:
+    number: int | None = getattr(wanted, queue.name)
     return first if number is None else number
 
 
-def _is_selected(wanted: Search, side: str) -> bool:
-    only_outbound = wanted.source is not None or wanted.mark is not None
-    return wanted.side in ("all", side) and not (side == "inbound" and only_outbound)
+def _number_of(row: dict[str, Any]) -> int:
+    return int(row["submission"] if "submission" in row else row["id"])
 
 
-def _rows(connection: Connection, queue: _Queue, wanted: Search, begin: int) -> list[dict[str, Any]]:
-    window = _window(select(queue.table), queue, wanted, begin).subquery()
-    number = window.c[queue.number.name]
-    query = select(window).where(*_conditions(queue, wanted, window.c))
-    query = query.order_by(number.desc() if wanted.is_descending else number).limit(wanted.limit)
-    return [queue.facts(row) for row in connection.execute(query)]
+def _window(queue: _Queue, wanted: Search, begin: int) -> Any:
+    """Return the numbers of the rows to compare; for tb_0031, ``partner`` selects them by an index."""
+    number = queue.number
+    query = select(number).where(number < begin if wanted.is_descending else number > begin)
+    if wanted.partner and queue.name == "outbound":
+        query = query.where(OUT.dest == node_of(wanted.partner))
+    return query.order_by(number.desc() if wanted.is_descending else number).limit(COMPARED_MAX)
 
 
-def _window_size(connection: Connection, queue: _Queue, wanted: Search, begin: int) -> tuple[int, int]:
+def _window_size(connection: Connection, window: Any, wanted: Search) -> tuple[int, int]:
     """Return the count of compared rows, and the number of the last one."""
-    window = _window(select(queue.number), queue, wanted, begin).subquery()
-    number = window.c[queue.number.name]
+    rows = window.subquery()
+    (number,) = rows.c
     last = func.min(number) if wanted.is_descending else func.max(number)
-    count, at = connection.execute(select(func.count(), last).select_from(window)).one()
+    count, at = connection.execute(select(func.count(), last).select_from(rows)).one()
     return int(count), int(at or 0)
 
 
-def _window(query: Any, queue: _Queue, wanted: Search, begin: int) -> Any:
-    """Return the query for the rows to compare; for tb_0031, ``partner`` selects them by an index."""
-    place = queue.number < begin if wanted.is_descending else queue.number > begin
-    if wanted.partner and queue.side == "outbound":
-        query = query.where(OUT.dest == node_of(wanted.partner))
-    order = queue.number.desc() if wanted.is_descending else queue.number.asc()
-    return query.where(place).order_by(order).limit(COMPARED_MAX)
-
-
-def _conditions(queue: _Queue, wanted: Search, c: Any) -> Iterator[ColumnElement[bool]]:
+def _sent(connection: Connection, window: Any, wanted: Search, subset: Subset | None) -> Rows:
+    rows = window.with_only_columns(tb_0031).subquery()
+    conditions = [*_conditions(wanted, rows.c, rows.c.accepted_at, OF_SENT)]
     if not wanted.pieces:
-        yield ~queue.is_piece(c)
-    if wanted.partner and queue.side == "inbound":
-        yield c.store.startswith(f"{node_of(wanted.partner)}.", autoescape=True)
+        conditions.append(~is_sent_piece(rows.c))
     if wanted.source:
-        yield c.lk0.startswith(f"{node_of(wanted.source)}.", autoescape=True)
-    if wanted.state:
-        yield has_state(wanted.state, queue.states, c)
+        conditions.append(rows.c.lk0.startswith(f"{node_of(wanted.source)}.", autoescape=True))
     if wanted.mark:
-        yield c[wanted.mark]
+        conditions.append(rows.c[wanted.mark])
+    if subset is not None:
+        conditions.append(subset.outbound(rows.c))
+    return [outbound_facts(row) for row in _found(connection, rows, rows.c.object_id, conditions, wanted)]
+
+
+def _received(connection: Connection, window: Any, wanted: Search, subset: Subset | None) -> Rows:
+    rows = window.with_only_columns(tb_0030).subquery()
+    conditions = [*_conditions(wanted, rows.c, rows.c.received_at, OF_RECEIVED)]
+    if not wanted.pieces:
+        conditions.append(~is_received_piece(rows.c))
+    if wanted.partner:
+        conditions.append(rows.c.store.startswith(f"{node_of(wanted.partner)}.", autoescape=True))
+    if subset is not None:
+        conditions.append(subset.inbound(rows.c))
+    return [inbound_facts(row) for row in _found(connection, rows, rows.c.bref, conditions, wanted)]
+
+
+def _found(connection: Connection, rows: Any, number: Any, conditions: list[Any], wanted: Search) -> Any:
+    order = number.desc() if wanted.is_descending else number
+    return connection.execute(select(rows).where(*conditions).order_by(order).limit(wanted.limit))
+
+
+def _submitted(connection: Connection, window: Any, wanted: Search, subset: Subset | None) -> Rows:
+    conditions = [tb_0031_submit.c.number.in_(window), *submissions.conditions(wanted)]
+    if subset is not None:
+        conditions.append(subset.submitted)
+    return submissions.list_submissions(connection, wanted.limit, *conditions, is_descending=wanted.is_descending)
+
+
+def _conditions(wanted: Search, c: Any, at: Any, states: Any) -> Iterator[ColumnElement[bool]]:
+    """Yield the conditions that the rows of both tables have."""
+    if wanted.state:
+        yield has_state(wanted.state, states, c)
     if wanted.code:
         yield c.reason_code == wanted.code
     if wanted.type:
@@ -159,13 +159,20 @@ def _conditions(queue: _Queue, wanted: Search, c: Any) -> Iterator[ColumnElement
     if wanted.key:
         yield c.app_key.startswith(wanted.key, autoescape=True)
     if wanted.since_ms is not None:
-        yield c[queue.at.name] >= func.to_timestamp(wanted.since_ms / 1000)
+        yield at >= func.to_timestamp(wanted.since_ms / 1000)
     if wanted.until_ms is not None:
-        yield c[queue.at.name] < func.to_timestamp(wanted.until_ms / 1000)
+        yield at < func.to_timestamp(wanted.until_ms / 1000)
 
 
-def rows_of(connection: Connection, side: str, numbers: Sequence[int]) -> list[dict[str, Any]]:
-    """Return rows of one queue by their numbers, the newest first."""
-    queue = next(queue for queue in QUEUES if queue.side == side)
-    query = select(queue.table).where(queue.number.in_(numbers)).order_by(queue.number.desc())
-    return [queue.facts(row) for row in connection.execute(query)]
+# Only messages of tb_0031 have marks, and sources at a hub.
+QUEUES = (
+    _Queue("outbound", OUT.object_id, _sent, lambda wanted: wanted.side in ("all", "outbound")),
+    _Queue(
+        "inbound", IN.bref, _received,
+        lambda wanted: wanted.side in ("all", "inbound") and not (wanted.source or wanted.mark),
+    ),
+    _Queue(
+        "submitted", tb_0031_submit.c.number, _submitted,
+        lambda wanted: wanted.side != "inbound" and not (wanted.source or wanted.mark),
+    ),
+)  # fmt: skip

@@ -5,10 +5,10 @@ The results are like outbound rows in ``messages``, with ``submission``, the num
 LK0 of the refusal or of the scheduled document, otherwise ``sql-NUMBER``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, and_, case, func, literal_column, or_, select
+from sqlalchemy import BigInteger, Connection, and_, case, false, func, literal_column, or_, select
 from sqlalchemy.sql.elements import ColumnElement
 
 from semq.store.submission_tables import (
@@ -19,6 +19,7 @@ from semq.store.submission_tables import (
     tb_0031_taken,
     tb_0031_wait,
 )
+from semq.store.views.selection import MessageFilter
 from semq.umx_t.locator import parse_lk0
 from semq.umx_t.pieces import AFTER_PIECES_MS
 from semq.umx_t.short_name import short_name
@@ -38,6 +39,16 @@ IS_NAMED = C.envelope.is_not(None)  # scheduled under an LK0
 code_column = func.coalesce(
     C.reason_code, C.wait_code, case((W.number.is_not(None), WAITS_BEHIND), else_=W.reason_code)
 )
+_IS_DUE = and_(~IS_REFUSED, ~IS_SCHEDULED)
+# State, as ``_state`` returns it, or outcome | condition
+_STATES: dict[str, ColumnElement[bool]] = {
+    REJECTED: IS_REFUSED,
+    REFUSED: IS_REFUSED,
+    IN_PIECES: and_(~IS_REFUSED, IS_IN_PIECES),
+    SCHEDULED: and_(~IS_REFUSED, IS_SCHEDULED, ~IS_IN_PIECES),
+    WAITS: and_(_IS_DUE, code_column.is_not(None)),
+    SUBMITTED: and_(_IS_DUE, code_column.is_(None)),
+}
 key_column: ColumnElement[str] = literal_column(LAST_OF_KEY.replace("app_key", "tb_0031_submit.app_key"))
 
 
@@ -115,39 +126,29 @@ def events(row: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def list_submissions(
-    connection: Connection, limit: int, *, refused: bool | None = None, scheduled: bool | None = None,
-    in_pieces: bool = False, partner: str | None = None, type_: str | None = None, key_: str | None = None,
-    code: str | None = None, since_ms: int | None = None, before_ms: int | None = None, below: int | None = None,
-) -> list[dict[str, Any]]:  # fmt: skip
-    """Return the submissions that match, newest first.
+    connection: Connection, limit: int, *conditions: ColumnElement[bool], is_descending: bool = True
+) -> list[dict[str, Any]]:
+    """Return the submissions that fit all conditions, the newest first, or the oldest."""
+    return _shown(connection, and_(True, *conditions), limit, is_descending)
 
-    ``refused``: only refused ones (True), only others (False), or both (None). ``scheduled``: likewise; documents in
-    pieces count as scheduled. ``in_pieces``: only documents in pieces. ``below``: only smaller numbers. ``since_ms``,
-    ``before_ms``: time of submission. The other arguments are as in ``messages.Filter``.
-    """
-    conditions: list[ColumnElement[bool]] = []
-    if refused is not None:
-        conditions.append(IS_REFUSED if refused else ~IS_REFUSED)
-    if scheduled is not None:
-        conditions.append(IS_SCHEDULED if scheduled else ~IS_SCHEDULED)
-    if in_pieces:
-        conditions.append(IS_IN_PIECES)
-    if below is not None:
-        conditions.append(C.number < below)
-    if partner:
-        node = partner.removeprefix("1.")
-        conditions.append(func.split_part(C.target, "/", 1).in_([node, f"1.{node}"]))
-    if type_:
-        conditions.append(func.split_part(C.app_key, "/", 2) == type_)
-    if key_:
-        conditions.append(key_column.startswith(key_, autoescape=True))
-    if code:
-        conditions.append((C.reason_code if refused else code_column) == code)  # reason_code has an index
-    if since_ms is not None:
-        conditions.append(C.submitted_at >= func.to_timestamp(since_ms / 1000))
-    if before_ms is not None:
-        conditions.append(C.submitted_at < func.to_timestamp(before_ms / 1000))
-    return _shown(connection, and_(True, *conditions), limit)
+
+def conditions(wanted: MessageFilter) -> Iterator[ColumnElement[bool]]:
+    """Yield the conditions of a filter for submissions, except ``side``, ``source`` and ``mark``."""
+    if wanted.partner:
+        node = wanted.partner.removeprefix("1.")
+        yield func.split_part(C.target, "/", 1).in_([node, f"1.{node}"])
+    if wanted.state:
+        yield _STATES.get(wanted.state.upper(), false())
+    if wanted.type:
+        yield func.split_part(C.app_key, "/", 2) == wanted.type
+    if wanted.key:
+        yield key_column.startswith(wanted.key, autoescape=True)
+    if wanted.code:
+        yield code_column == wanted.code
+    if wanted.since_ms is not None:
+        yield C.submitted_at >= func.to_timestamp(wanted.since_ms / 1000)
+    if wanted.until_ms is not None:
+        yield C.submitted_at < func.to_timestamp(wanted.until_ms / 1000)
 
 
 def counts(connection: Connection, at_most: int = 10_000) -> dict[str, int]:
@@ -204,7 +205,9 @@ def _newest(connection: Connection, condition: ColumnElement[bool], limit: int) 
     return list(connection.execute(select(fit.c.number).order_by(fit.c.number.desc()).limit(limit)).scalars())
 
 
-def _shown(connection: Connection, condition: ColumnElement[bool], limit: int) -> list[dict[str, Any]]:
+def _shown(
+    connection: Connection, condition: ColumnElement[bool], limit: int, is_descending: bool = True
+) -> list[dict[str, Any]]:
     narrow = [column for column in tb_0031_submit.columns if column.name not in ("payload", "headers", "envelope")]
     is_later = or_(W.number.is_(None), W.number < C.number)
     # In other rows these keys are headers of the application, with any value.
@@ -227,7 +230,7 @@ def _shown(connection: Connection, condition: ColumnElement[bool], limit: int) -
         )
         .select_from(tb_0031_submit.outerjoin(tb_0031_wait, waits))
         .where(condition)
-        .order_by(C.number.desc())
+        .order_by(C.number.desc() if is_descending else C.number)
         .limit(limit)
     )
     return [_facts(row) for row in connection.execute(query)]

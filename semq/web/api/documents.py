@@ -88,7 +88,7 @@ def _note(call: Call, facts: dict[str, Any], outcome: str, detail: str = "") -> 
 async def search(call: Call) -> Response:
     """Search documents by key, partner, state and time."""
     return json_response(
-        await call.web.operations.ask(call.visitor, "msg.search", dict(call.request.query_params), PATIENCE_S)
+        await call.web.operations.ask(call.visitor, "msg.list", dict(call.request.query_params), PATIENCE_S)
     )
 
 

@@ -64,7 +64,7 @@ def _document_endpoints(table: Mapping[str, Operation]) -> list[Endpoint]:
     target = next(argument for argument in parameters(schema) if argument.name == "target")
     key = Parameter("Idempotency-Key", "header", {"type": "string", "maxLength": 200}, "The same as SEMQ-Token.")
     form = {"$ref": "#/components/schemas/SubmitDocument"}
-    search, search_definitions = schemas(table["msg.search"])
+    search, search_definitions = schemas(table["msg.list"])
     number = {"type": "number", "minimum": 0}
     pull = (
         Parameter(

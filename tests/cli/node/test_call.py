@@ -35,7 +35,7 @@ OPERATIONS: dict[str, list[Operation]] = {
 VALUES = {
     "side": "all", "since": "2h", "older_than": "2h", "wait": "accepted", "expires": "2h", "from": "2031-03-01",
     "to": "2031-03-01", "head": "1:00", "ack2": "--ack2", "format": "openmetrics", "scope": "viewer",
-    "outcome": "done",
+    "outcome": "done", "state": "NEW",
 }  # fmt: skip
 LEFT_OUT_OPTIONS = {"node", "config", "json", "timeout", "help", "out", "folder", "yes", "add", "dry_run"}
 
@@ -107,12 +107,19 @@ def test_commands_use_existing_operations_and_every_operation_is_used(recording:
 def test_commands_without_options_use_the_defaults_of_the_operations(recording: Path) -> None:
     # Arguments that commands send by themselves: the size of a page, and others.
     pages = {(f"broker.{name}", "limit") for name in ("queues", "consumers", "connections", "channels", "exchanges")}
-    pages |= {("broker.bindings", "limit"), ("worker.list", "limit"), ("held.list", "limit")}
+    pages |= {
+        ("broker.bindings", "limit"),
+        ("worker.list", "limit"),
+        ("held.list", "limit"),
+        ("failed.list", "limit"),
+        ("stuck.list", "limit"),
+    }
     others = {
         ("node.drain", "timeout_s"),  # --timeout, which all commands have
         ("msg.trace", "parties"),  # the command asks all parties unless --here is given
         ("msg.body", "offset"),  # the command requests a body block by block
         ("definitions.import", "expect"),  # the version with which the file was compared
+        ("queue.census", "fresh"),  # the commands of group queue show what is there now
     }
     for command, words in COMMANDS.items():
         semq(*command.split(), *(str(recording) if word == "FILE" else word for word in words), "--node", "simulated")
@@ -158,8 +165,8 @@ def _command(words: str) -> Any:
 def test_an_operation_is_called_by_its_name(network: Network) -> None:
     node = f"--node={network.sender.url}"
     assert semq("call", "node.status", node).data["kind"] == "local"
-    rows = semq("call", "msg.list", "side=outbound", "limit=1", node).data
-    assert len(rows) <= 1
+    page = semq("call", "msg.list", "side=outbound", "limit=1", node).data
+    assert len(page["rows"]) <= 1
     semq("call", "failed.remove", 'ids=["0"]', node).fails(1, "SEMQ-2102", "ids[0]")
     semq("call", "msg.list", "limt=1", node).fails(1, "SEMQ-2102", "did you mean limit?")
     semq("call", "msg.lost", node).fails(1, "SEMQ-2101")

@@ -33,7 +33,7 @@ async def test_members_are_listed_and_cancelled_together(inprocess: InProcess) -
         answer = await browser.post_form("/messages/act", id=sent.lk0, act="cancel", why="not wanted")
         assert answer.headers["location"].startswith("/messages/")
 
-        assert [row["void"] for row in (await sender.request("msg.search", {"partner": "10008"}))["rows"]] == [True]
+        assert [row["void"] for row in (await sender.request("msg.list", {"partner": "10008"}))["rows"]] == [True]
         viewer = await site.signed_in("viewer")
         page = (await viewer.get(f"/messages/{sent.lk0}")).text
         assert rows[0]["name"] in page

@@ -43,7 +43,7 @@ async def refusal(inprocess: InProcess, node: LocalNode, key: str) -> str:
     link = await inprocess.client(node)
 
     async def reason() -> str | None:
-        rows = (await ask(link, "failed.list", {}))["result"]
+        rows = (await ask(link, "failed.list", {}))["result"]["rows"]
         return next((str(row["error"]) for row in rows if row["app_key"].endswith(f"/{key}")), None)
 
     return str(await until(reason))
@@ -131,7 +131,7 @@ async def test_a_document_larger_than_its_receiver_accepts_is_refused_until_the_
     file.write_text(file.read_text("utf-8").replace(limit, ""), "utf-8")
     b = await inprocess.start_node(load(file, {}))
     admin = await inprocess.client(a)
-    (row,) = (await ask(admin, "failed.list", {}))["result"]
+    (row,) = (await ask(admin, "failed.list", {}))["result"]["rows"]
     assert (await ask(admin, "failed.requeue", {"ids": [row["lk0"]]}))["ok"]
     consumer = await KeepingConsumer.on(inprocess, b)
     delivered = await consumer.next()

@@ -27,7 +27,7 @@ async def refusal_of(admin: Any, key: str) -> Mapping[str, Any]:
     """Return the row of a document when it is refused."""
 
     async def refused() -> Any:
-        return (await ask(admin, "failed.list", {"id": key}))["result"]
+        return (await ask(admin, "failed.list", {"key": key}))["result"]["rows"]
 
     (row,) = await until(refused)
     assert isinstance(row, dict)

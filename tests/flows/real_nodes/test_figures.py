@@ -2,10 +2,9 @@
 
 | column    | documents                                              | shown by                                        |
 |-----------|--------------------------------------------------------|-------------------------------------------------|
-| `waiting` | sent or stored here, and not ended                     | queue.census, queue.counts, queue.partners,     |
-|           |                                                        | metrics, `semq top`, Overview                   |
-| `inbox`   | in the inboxes here, and not acknowledged              | queue.census, queue.counts, metrics,            |
-|           |                                                        | msg.search, broker.queues, `semq top`, Overview |
+| `waiting` | sent or stored here, and not ended                     | queue.census, metrics, `semq top`, Overview     |
+| `inbox`   | in the inboxes here, and not acknowledged              | queue.census, metrics, msg.list, broker.queues, |
+|           |                                                        | `semq top`, Overview                            |
 | `taken`   | the part of these that applications have               | broker.queues                                   |
 | `offline` | the part of `waiting` whose institution is known to be | queue.census, metrics, Overview                 |
 |           | offline                                                |                                                 |
@@ -132,7 +131,7 @@ class FigureScene:
 async def seen_numbers(at: NodeWithPages) -> dict[str, list[int]]:
     """Return, for each column, what each place shows."""
     is_local = isinstance(at.node, LocalNode)
-    census, counts = await at.ask("queue.census"), await at.ask("queue.counts")
+    census = await at.ask("queue.census")
     exported = promtool.samples(await metrics_of(at))
     figures = {sample.name: sample.value for sample in exported}
     pairs = [sample.value for sample in exported if sample.name == "semq_pair_waiting_rows"]
@@ -145,13 +144,12 @@ async def seen_numbers(at: NodeWithPages) -> dict[str, list[int]]:
     numbers: dict[str, list[Any]] = {
         "waiting": [
             sum(pair["rows"] for pair in census["pairs"]),
-            sum(counts["tb_0031"].get(state, 0) for state in WAITING_STATES),
-            sum(row["rows"] for row in await at.ask("queue.partners")), sum(pairs),
+            sum(census["sent"].get(state, 0) for state in WAITING_STATES), sum(pairs),
             sum(pair["rows"] for pair in top["pairs"]), cards.get("/partners"),
         ],
         "inbox": [
-            sum(inbox["rows"] for inbox in census["inboxes"]), counts["tb_0030"].get("NEW", 0),
-            len((await at.ask("msg.search", side="inbound", state="NEW"))["rows"]),
+            sum(inbox["rows"] for inbox in census["inboxes"]), census["received"].get("NEW", 0),
+            len((await at.ask("msg.list", side="inbound", state="NEW"))["rows"]),
             sum(queue["ready"] + queue["unacked"] for queue in queues), sum(inbox["rows"] for inbox in top["inboxes"]),
             *([figures["semq_inbox_rows"], *unread] if is_local else []),
         ],

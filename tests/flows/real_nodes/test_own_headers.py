@@ -255,7 +255,7 @@ async def test_a_time_in_seconds_is_refused_by_each_interface(nodes: SigningNode
 async def test_a_timestamp_of_amqp_is_in_seconds(nodes: SigningNodes) -> None:
     at = 4_000_000_000  # in 2096
     await published(nodes.sender, b"", NotBefore=Timestamp(at), Token="of-timestamp")
-    rows = (await ask(nodes.link, "msg.list", {"state": "scheduled"}))["result"]
+    rows = (await ask(nodes.link, "msg.list", {"state": "scheduled"}))["result"]["rows"]
     (shown,) = [(await ask(nodes.link, "msg.show", {"id": row["lk0"]}))["result"] for row in rows]
     assert shown["not_before"] == at * 1000
     await published(nodes.sender, b"", ExpiresAt=Timestamp(at))

@@ -67,7 +67,7 @@ class StuckScene:
             return await self.cause(lk0) == cause
 
         await until(has_cause)
-        listed = (await ask(self.admin, "stuck.list", {"cause": cause}))["result"]
+        listed = (await ask(self.admin, "stuck.list", {"cause": cause}))["result"]["rows"]
         assert lk0 in [row["lk0"] for row in listed] or not await has_cause()
         assert all(row["stuck"]["next_step"] for row in listed)
         before = await self.explained(lk0)
@@ -128,7 +128,7 @@ async def test_an_offline_and_a_silent_target_are_shown_as_causes(inprocess: InP
     away = await scene.submit("88001")
     await scene.expect_cause(away, "TARGET_OFFLINE")
     hub = await inprocess.client(scene.hub)
-    rows = (await ask(hub, "stuck.list"))["result"]
+    rows = (await ask(hub, "stuck.list"))["result"]["rows"]
     assert [row["stuck"]["cause"] for row in rows] == ["TARGET_OFFLINE"]
     await log_in_by_hand(inprocess, scene.hub)
     await until(lambda: scene.node.engine.partners.online.get("1.10008"))
@@ -230,17 +230,17 @@ async def test_a_document_that_its_target_never_records_is_shown_until_it_is_sen
             denied += 1
             answer = replace(inquiry, answer=Answer.NOT)
             await peer.send_frame(Packet(ME, HUB, Function.INQUIRIES, Primitive.CONFIRMATION, [answer]))
-        rows = (await ask(admin, "stuck.list", {"cause": StuckCause.NEVER_RECORDED.name}))["result"]
+        rows = (await ask(admin, "stuck.list", {"cause": StuckCause.NEVER_RECORDED.name}))["result"]["rows"]
         return [row["lk0"] for row in rows] == [lk0]
 
     await until(is_shown)
-    [row] = (await ask(admin, "stuck.list", {"cause": StuckCause.NEVER_RECORDED.name}))["result"]
+    [row] = (await ask(admin, "stuck.list", {"cause": StuckCause.NEVER_RECORDED.name}))["result"]["rows"]
     assert f"`semq held resend {row['name']}`" in row["stuck"]["next_step"]
     result = await semq_aside(
         "held", "resend", str(row["id"]), "--node", f"amqp://guest:guest@127.0.0.1:{scene.hub.port}"
     )
     assert result.out == "1 sent again, now or as soon as their target is online\n", result
-    assert (await ask(admin, "stuck.list", {"cause": StuckCause.NEVER_RECORDED.name}))["result"] == []
+    assert (await ask(admin, "stuck.list", {"cause": StuckCause.NEVER_RECORDED.name}))["result"]["rows"] == []
 
 
 async def test_a_document_that_the_application_refused_is_shown_as_parked(

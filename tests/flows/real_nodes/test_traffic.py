@@ -62,7 +62,7 @@ async def test_documents_for_an_offline_partner_use_up_its_quota(inprocess: InPr
         status = await client.request("node.status")
         assert status["partners"]["1.56001"]["waiting"] == QUOTA
         assert status["partners"]["1.56001"]["quota_reached"] is True
-        stuck = await client.request("stuck.list")
+        stuck = (await client.request("stuck.list"))["rows"]
         assert [row["stuck"]["cause"] for row in stuck] == ["TARGET_OFFLINE"] * QUOTA
         receiver = await begin(inprocess, inprocess.settings("56001", LOCAL_CONFIG.format(name="56001", hub=hub.port)))
         await receiver.consume()

@@ -160,7 +160,7 @@ async def test_documents_for_a_partner_that_is_away_wait_with_a_cause_and_leave_
     assert outlook["waits_for"] == "direct"
 
     async def is_stuck() -> bool:
-        stuck = await scene.clients[A].request("stuck.list")
+        stuck = (await scene.clients[A].request("stuck.list"))["rows"]
         return [(row["lk0"], row["stuck"]["cause"]) for row in stuck] == [(str(sent.lk0), "DIRECT_LINK_DOWN")]
 
     await until(is_stuck)

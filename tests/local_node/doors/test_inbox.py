@@ -209,7 +209,7 @@ async def test_a_header_above_the_frame_max_of_a_client_parks_its_document_and_n
     assert parked_with(node) == ["SEMQ-1238"]
     await link.close()
     link = await inprocess.client(node)
-    (failed,) = (await ask(link, "failed.list"))["result"]
+    (failed,) = (await ask(link, "failed.list"))["result"]["rows"]
     assert (await ask(link, "failed.requeue", {"ids": [failed["id"]]}))["ok"]
     message = await until(partial(poll, await link.open_channel()))
     assert bytes(message.body) == b"1"

@@ -48,7 +48,7 @@ async def refused(inprocess: InProcess) -> Any:
     a, admin, _ = await submit_by_sql(inprocess, "'99999', 'kept'::bytea, app_key => 'trade/order//S9', token => 'T9'")
 
     async def failed() -> Any:
-        return (await ask(admin, "failed.list"))["result"]
+        return (await ask(admin, "failed.list"))["result"]["rows"]
 
     (row,) = await until(failed)
     return a, admin, row
@@ -69,8 +69,10 @@ async def test_a_refused_submission_is_in_every_list_of_failures_and_acts_on_it_
     assert answer["events"] == [{"node": "1.10008", **line}]
     assert answer["unanswered"] == []  # no other node knows the submission
     assert (await ask(admin, "msg.body", {"id": "S9"}))["result"]["body_base64"] == "a2VwdA=="
-    assert [stuck["lk0"] for stuck in (await ask(admin, "stuck.list"))["result"]] == [row["lk0"]]
-    assert [listed["lk0"] for listed in (await ask(admin, "msg.list", {"state": "REJECTED"}))["result"]] == [row["lk0"]]
+    assert [stuck["lk0"] for stuck in (await ask(admin, "stuck.list"))["result"]["rows"]] == [row["lk0"]]
+    assert [listed["lk0"] for listed in (await ask(admin, "msg.list", {"state": "REJECTED"}))["result"]["rows"]] == [
+        row["lk0"]
+    ]
     health = (await ask(admin, "node.health"))["result"]
     (check,) = [check for check in health["checks"] if check["check"] == "submissions"]
     assert (health["verdict"], check["verdict"]) == ("warning", "warning")
@@ -105,28 +107,28 @@ async def test_pages_of_refused_submissions_are_filtered_and_counted_alike(refus
         await ask(admin, "failed.park", {"id": row["lk0"], "error": "cannot be read"})
 
     async def page_with_all() -> Any:
-        page = (await ask(admin, "failed.page", {"limit": 1}))["result"]
-        return page if page["of"] == 6 and len(page["rows"]) == 5 else None
+        page = (await ask(admin, "failed.list", {"limit": 4}))["result"]
+        return page if page["of"] == 6 else None
 
     page = await until(page_with_all)
-    following = (await ask(admin, "failed.page", {"limit": 1, "after": page["next"]}))["result"]
-    assert (len(following["rows"]), following["next"], following["of"]) == (1, None, 6)
+    following = (await ask(admin, "failed.list", {"limit": 4, **page["next"]}))["result"]
+    assert (len(page["rows"]), len(following["rows"]), following["next"], following["of"]) == (4, 2, None, 6)
     chosen = {"cause": "SUBMISSION_REFUSED", "type": "order", "limit": 2}
-    first = (await ask(admin, "stuck.page", chosen))["result"]
-    second = (await ask(admin, "stuck.page", chosen | first["next"]))["result"]
-    assert [row["app_key"][-3:] for row in first["rows"] + second["rows"]] == ["S12", "S11", "/S9"]
+    first = (await ask(admin, "stuck.list", chosen))["result"]
+    second = (await ask(admin, "stuck.list", chosen | first["next"]))["result"]
+    assert [row["app_key"][-3:] for row in first["rows"] + second["rows"]] == ["/S9", "S11", "S12"]
     assert second["next"] is None
     for filters, count in (
         ({"state": "rejected"}, 3), ({"state": "REFUSED"}, 3), ({"state": "WAITS"}, 0), ({"mark": "held"}, 0),
         ({"source": "10008"}, 0), ({"code": "SEMQ-1201"}, 3), ({"code": "SEMQ-5207"}, 0),
     ):  # fmt: skip
-        found = (await ask(admin, "stuck.page", chosen | filters | {"limit": 9}))["result"]["rows"]
+        found = (await ask(admin, "stuck.list", chosen | filters | {"limit": 9}))["result"]["rows"]
         assert (filters, len(found)) == (filters, count)
 
 
 async def inbound_rows(admin: ClientLink, count: int) -> Any:
     """Return the received documents when there are ``count``; None before."""
-    rows = (await ask(admin, "msg.list", {"side": "inbound"}))["result"]
+    rows = (await ask(admin, "msg.list", {"side": "inbound"}))["result"]["rows"]
     return rows if len(rows) == count else None
 
 
@@ -156,7 +158,7 @@ async def test_a_waiting_document_is_shown_and_can_be_withdrawn(inprocess: InPro
         late = (await ask(admin, "msg.cancel", {"id": name}))["error"]
         assert (late["code"], late["facts"]["outcome"]) == ("SEMQ-1208", "CANCELLED")
         assert "it was not sent" in late["text"]
-    assert (await ask(admin, "stuck.list"))["result"] == []
+    assert (await ask(admin, "stuck.list"))["result"]["rows"] == []
     with psycopg.connect(a.store.url) as connection:
         assert connection.execute("SELECT count(*) FROM tb_0031_submit").fetchone() == (0,)
 
@@ -176,16 +178,16 @@ async def check_views_of_waiting(admin: ClientLink, number: int) -> None:
         assert (await ask(admin, "msg.body", {"id": name}))["result"]["body_base64"] == "eA=="
         for operation in ("failed.show", "msg.prove"):
             assert (await ask(admin, operation, {"id": name}))["error"]["code"] == "SEMQ-1224"
-    assert [row["state"] for row in (await ask(admin, "msg.list"))["result"]] == ["WAITS"]
-    assert (await ask(admin, "msg.list", {"state": "SUBMITTED"}))["result"] == []
-    assert (await ask(admin, "failed.list"))["result"] == []
-    (row,) = (await ask(admin, "stuck.list"))["result"]
+    assert [row["state"] for row in (await ask(admin, "msg.list"))["result"]["rows"]] == ["WAITS"]
+    assert (await ask(admin, "msg.list", {"state": "SUBMITTED"}))["result"]["rows"] == []
+    assert (await ask(admin, "failed.list"))["result"]["rows"] == []
+    (row,) = (await ask(admin, "stuck.list"))["result"]["rows"]
     assert (row["reason"][0], row["submission"]) == ("SEMQ-5207", number)
     assert row["stuck"]["cause"] == "SUBMISSION_WAITS"
     for code, count in ("SEMQ-5207", 1), ("SEMQ-1201", 0):
         waiting = {"cause": "SUBMISSION_WAITS", "code": code}
-        assert len((await ask(admin, "stuck.page", waiting))["result"]["rows"]) == count
-        assert len((await ask(admin, "msg.list", {"code": code}))["result"]) == count
+        assert len((await ask(admin, "stuck.list", waiting))["result"]["rows"]) == count
+        assert len((await ask(admin, "msg.list", {"code": code}))["result"]["rows"]) == count
     (check,) = [
         check for check in (await ask(admin, "node.health"))["result"]["checks"] if check["check"] == "submissions"
     ]
@@ -234,12 +236,12 @@ async def test_an_act_on_several_documents_counts_those_that_are_still_there(ref
         return bool((await ask(admin, "failed.park", {"id": name}))["ok"])
 
     await until(is_parked)
-    failed = (await ask(admin, "failed.list"))["result"]
+    failed = (await ask(admin, "failed.list"))["result"]["rows"]
     (parked,) = [listed["id"] for listed in failed if listed["lk0"] == name]
     gone, unreadable = "1.10008.1.1.aa.999", "1.x"
     for ids in [parked, row["lk0"], unreadable], [gone, gone]:
         assert not (await ask(admin, operation, {"ids": ids}))["ok"]
-    assert (await ask(admin, "failed.list"))["result"] == failed  # an error: nothing was done
+    assert (await ask(admin, "failed.list"))["result"]["rows"] == failed  # an error: nothing was done
     verb = operation.partition(".")[2]
     for ids in [gone, parked], [row["lk0"], gone, parked]:
         assert (await ask(admin, operation, {"ids": ids}))["result"][f"{verb}d"] == 1
@@ -249,7 +251,7 @@ async def test_a_removed_submission_stays_in_the_ledger(refused: Any) -> None:
     a, admin, row = refused
     assert (await ask(admin, "failed.remove", {"ids": [row["lk0"]], "why": "a test"}))["result"] == {"removed": 1}
     assert (await ask(admin, "failed.remove", {"ids": [row["lk0"]]}))["error"]["code"] == "SEMQ-1207"
-    assert (await ask(admin, "failed.list"))["result"] == []
+    assert (await ask(admin, "failed.list"))["result"]["rows"] == []
     assert [line["event"] for line in (await ask(admin, "msg.trace", {"id": "S9"}))["result"]["events"]] == [
         "REFUSED", "OPERATOR",
     ]  # fmt: skip

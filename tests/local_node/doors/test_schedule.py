@@ -48,7 +48,7 @@ async def test_a_scheduled_document_is_shown_and_arrives_on_time(inprocess: InPr
         for name in (sent.lk0, sent.name, "L1"):
             shown = await client.look(name)
             assert (shown["state"], shown["not_before"], shown["lk0"]) == ("SCHEDULED", at, sent.lk0)
-        (listed,) = await client.request("msg.list", {"state": "scheduled"})
+        (listed,) = (await client.request("msg.list", {"state": "scheduled"}))["rows"]
         assert listed["lk0"] == sent.lk0
         traced = await client.request("msg.trace", {"id": sent.lk0})
         assert [line["event"] for line in traced["events"]] == ["SUBMITTED", "SCHEDULED"]
@@ -86,7 +86,7 @@ async def test_a_scheduled_document_is_cancelled_or_released_by_an_operator(
     assert cancelled["lk0"] == shown["lk0"]
     await publish(first)  # a repetition of the cancelled document
     assert ((await ask(link, "msg.show", {"id": shown["lk0"]}))["result"])["outcome"] == "CANCELLED"
-    listed = {row["app_key"].rpartition("/")[2] for row in (await ask(link, "msg.list", {}))["result"]}
+    listed = {row["app_key"].rpartition("/")[2] for row in (await ask(link, "msg.list", {}))["result"]["rows"]}
     assert listed & {first, second} == {second}
     released = (await ask(link, "msg.release", {"id": second, "why": "wanted now"}))["result"]
     assert released["released"]

@@ -282,7 +282,7 @@ async def test_each_waiting_submission_keeps_its_own_reason_and_start_of_waiting
     reason = before[4][2] or ""
     assert reason.startswith(f"It waits behind submission {numbers[0]} to the same target, which waits: SEMQ-5207 ")
     admin = await inprocess.client(a)
-    rows = {row["submission"]: row for row in (await ask(admin, "stuck.list"))["result"]}
+    rows = {row["submission"]: row for row in (await ask(admin, "stuck.list"))["result"]["rows"]}
     assert [rows[number]["reason"][0] for number in numbers if number in rows] == [code for code in codes() if code]
     assert rows[numbers[4]]["reason"][1].startswith(f"It waits behind sql-{numbers[0]} to the same target")
     seen = len(reads)
@@ -399,6 +399,6 @@ async def test_headers_that_cannot_be_read_are_refused_and_the_node_continues(
     await until(lambda: reasons_of_rows(a) == [code])
     assert a.engine_starts == 1
     admin = await inprocess.client(a)
-    (refused,) = (await ask(admin, "failed.list"))["result"]
+    (refused,) = (await ask(admin, "failed.list"))["result"]["rows"]
     answer = await ask(admin, "failed.requeue", {"ids": [refused["id"]]})  # answered after the row is refused again
     assert (answer["result"]["requeued"], reasons_of_rows(a), a.engine_starts) == (0, [code], 1)

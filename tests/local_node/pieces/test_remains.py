@@ -53,7 +53,7 @@ async def sweep(node: LocalNode) -> None:
 
 async def failed_documents(admin: ClientLink, code: str) -> list[str]:
     """Return the LK0s of documents that failed with the error ``code``."""
-    rows = (await ask(admin, "failed.list", {}))["result"]
+    rows = (await ask(admin, "failed.list", {}))["result"]["rows"]
     return [row["lk0"] for row in rows if code in str(row["error"])]
 
 
@@ -118,7 +118,7 @@ async def test_a_document_whose_pieces_were_removed_at_its_receiver_ends_rejecte
     await until(lambda: not counted(b, PIECE_ROWS))
     await ask(admin, "failed.requeue", {"ids": [document], "why": "the quota was raised"})
     await until(lambda: failed_documents(admin, "SEMQ-1232"))
-    (shown,) = (await ask(admin, "msg.list", {"key": "K1"}))["result"]
+    (shown,) = (await ask(admin, "msg.list", {"key": "K1"}))["result"]["rows"]
     assert shown["outcome"] == "REJECTED"
 
 

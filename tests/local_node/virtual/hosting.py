@@ -90,7 +90,7 @@ class RunningServer:
         link = await (self._client_of(target) if isinstance(target, str) else self.inprocess.client(target))
 
         async def is_there() -> bool:
-            return any(row["lk0"] == lk0 for row in (await ask(link, "msg.list"))["result"])
+            return any(row["lk0"] == lk0 for row in (await ask(link, "msg.list"))["result"]["rows"])
 
         await until(is_there)
 

@@ -402,7 +402,7 @@ async def test_a_server_that_is_killed_loses_nothing(inprocess: InProcess) -> No
         async with Client(f"amqp://guest:guest@{address}/b", patience_s=30) as client:
 
             async def all_there() -> bool:
-                rows = await client.request("msg.list", {}, timeout_s=30)
+                rows = (await client.request("msg.list", {}, timeout_s=30))["rows"]
                 return sorted(row["lk0"] for row in rows) == sorted(sent)
 
             await until(all_there)

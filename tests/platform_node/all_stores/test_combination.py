@@ -1,5 +1,7 @@
 """Combined answers of several stores."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,15 +28,13 @@ def test_a_place_beyond_the_bounds_is_refused(place: StorePlace) -> None:
         number_for(place)
 
 
-def test_the_newest_or_the_oldest_rows_of_all_stores_are_returned() -> None:
-    answers = [(FIRST_STORE, [{"at": 9}, {"at": 100}]), (SECOND_STORE, [{"at": 11}])]
-    assert combination.newest(answers, {"limit": 2}) == [{"at": 100, "store": "1.1"}, {"at": 11, "store": "2.2"}]
-    assert combination.oldest(answers, {"limit": 1}) == [{"at": 9, "store": "1.1"}]
-
-
-def test_counts_are_added_at_any_depth() -> None:
-    answers = [(FIRST_STORE, {"a": {"x": 1}, "n": 2}), (SECOND_STORE, {"a": {"x": 3, "y": 4}, "n": 5})]
-    assert combination.sums(answers, {}) == {"a": {"x": 4, "y": 4}, "n": 7}
+def test_figures_are_added_at_any_depth() -> None:
+    rest: dict[str, Any] = {"pairs": [], "inboxes": [], "oldest": None}
+    answers = [
+        (FIRST_STORE, {"as_of": 9, "sent": {"x": 1}, "failed": 2, **rest}),
+        (SECOND_STORE, {"as_of": 8, "sent": {"x": 3, "y": 4}, "failed": 5, **rest}),
+    ]
+    assert combination.census(answers, {}) == {"as_of": 8, "sent": {"x": 4, "y": 4}, "failed": 7, **rest}
 
 
 def test_the_answer_of_a_store_with_the_row_has_priority() -> None:

@@ -99,8 +99,8 @@ async def test_lists_and_figures_have_the_rows_of_both_stores(instances: HubWith
     for hub in (instances.first, instances.second):
         rows = await instances.ask(hub, "held.list")
         assert by_store(rows) == {"1.1": EACH, "2.2": EACH}
-        assert by_store(await instances.ask(hub, "msg.list")) == {"1.1": EACH, "2.2": EACH}
-        assert len(await instances.ask(hub, "msg.list", limit=4)) == 4
+        assert by_store((await instances.ask(hub, "msg.list"))["rows"]) == {"1.1": EACH, "2.2": EACH}
+        assert len((await instances.ask(hub, "msg.list", limit=4))["rows"]) == 4
         counted = await instances.ask(hub, "held.count")
         assert {(row["store"], row["target"], row["rows"]) for row in counted} == {
             ("1.1", "1.10008", EACH), ("2.2", "1.56001", EACH),
@@ -124,7 +124,7 @@ async def test_pages_and_lists_continue_in_the_next_store(instances: HubWithTwoI
     rows: list[dict[str, Any]] = []
     position: dict[str, Any] = {}
     for _ in range(10):
-        page = await instances.ask(instances.second, "msg.search", limit=2, order="oldest", **position)
+        page = await instances.ask(instances.second, "msg.list", limit=2, order="oldest", **position)
         rows += page["rows"]
         if page["next"] is None:
             break
@@ -136,7 +136,7 @@ async def test_pages_and_lists_continue_in_the_next_store(instances: HubWithTwoI
     ):
         listed += batch
     assert [row["lk0"] for row in listed] == [row["lk0"] for row in rows]
-    assert (await instances.ask(instances.first, "failed.page"))["rows"] == []
+    assert (await instances.ask(instances.first, "failed.list"))["rows"] == []
 
 
 async def test_one_message_is_found_in_the_store_that_has_it(instances: HubWithTwoInstances) -> None:

@@ -111,7 +111,7 @@ async def test_the_marker_of_a_refused_copy_is_delivered_later(inprocess: InProc
     receiver = await inprocess.local("56001", scene.hub.port)
     await linked(receiver)
     await until(partial(_has_outcome, scene, lk0, "REJECTED"))
-    received = (await ask(await inprocess.client(receiver), "msg.list", {"side": "inbound"}))["result"]
+    received = (await ask(await inprocess.client(receiver), "msg.list", {"side": "inbound"}))["result"]["rows"]
     assert {row["status"] for row in received} <= {"VOID"}
 
 
@@ -202,13 +202,13 @@ async def test_a_document_that_ended_unknown_is_listed_as_stuck_at_its_sender(
     scene.remove_institution("56001")
     assert (await scene.semq("held", "refuse", lk0, "--why", "closed")).out == "1 refused; their senders are informed\n"
     await until(partial(_has_outcome, scene, lk0, "UNKNOWN"))
-    [row] = (await ask(scene.app, "failed.list"))["result"]
+    [row] = (await ask(scene.app, "failed.list"))["result"]["rows"]
     assert row["lk0"] == lk0
     assert "closed. The hub does not know the target any more" in row["error"]
     assert (await ask(scene.app, "stuck.explain", {"id": lk0}))["result"]["stuck"]["cause"] == "REFUSED"
     result = await scene.semq("failed", "remove", lk0, "--why", "sent by post", node=scene.node)
     assert result.out == "1 document removed\n"
-    assert (await ask(scene.app, "failed.list"))["result"] == []
+    assert (await ask(scene.app, "failed.list"))["result"]["rows"] == []
 
 
 async def test_a_document_that_no_application_consumes_can_be_parked(inprocess: InProcess, scene: HeldScene) -> None:
@@ -222,7 +222,7 @@ async def test_a_document_that_no_application_consumes_can_be_parked(inprocess: 
     assert (
         await scene.semq("failed", "park", lk0, "--why", "nobody wants it", node=node)
     ).out == f"{short_name(lk0)}  is parked\n"
-    [row] = (await ask(app, "failed.list"))["result"]
+    [row] = (await ask(app, "failed.list"))["result"]["rows"]
     assert (row["lk0"], row["error"]) == (lk0, "nobody wants it")
     assert (await scene.semq("failed", "requeue", lk0, node=node)).out == "1 document requeued\n"
 
@@ -280,5 +280,5 @@ async def test_copies_are_sent_again_to_a_target_that_comes_online(inprocess: In
 
 
 async def _received_count(link: ClientLink) -> int:
-    rows: Sequence[Any] = (await ask(link, "msg.list", {"side": "inbound"}))["result"]
+    rows: Sequence[Any] = (await ask(link, "msg.list", {"side": "inbound"}))["result"]["rows"]
     return len(rows)

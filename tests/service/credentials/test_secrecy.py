@@ -203,7 +203,7 @@ async def test_bodies_are_stored_encrypted_if_a_master_key_is_configured(inproce
     assert answer["ok"], answer
 
     async def is_there() -> bool:
-        rows = (await ask(admin, "msg.list", {"side": "inbound"}))["result"]
+        rows = (await ask(admin, "msg.list", {"side": "inbound"}))["result"]["rows"]
         return bool(rows)
 
     await until(is_there)

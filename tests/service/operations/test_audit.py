@@ -1,5 +1,7 @@
 """The audit log at a node."""
 
+from typing import Any
+
 import pytest
 
 from semq.app import Client
@@ -61,9 +63,13 @@ async def test_acts_on_failed_documents_name_them_by_key_and_short_name(inproces
     client = Client(url_of(node.settings, node.port))
     inprocess.stack.push_async_callback(client.close)
     await client.send("10008", b"x", app_key="erp/order//S-1")
-    await until(lambda: client.request("msg.list", {"side": "inbound"}))
+
+    async def received() -> Any:
+        return (await client.request("msg.list", {"side": "inbound"}))["rows"]
+
+    await until(received)
     await client.request("failed.park", {"id": "S-1", "error": "x"})
-    (row,) = await client.request("failed.list", {})
+    (row,) = (await client.request("failed.list", {}))["rows"]
     await client.request(f"failed.{act}", {"ids": [row["id"], 987654], "why": "done"})
     (line,) = await client.request("audit.list", {"act": f"failed.{act}"})
     assert line["arguments"] == {"documents": [f"order S-1 {row['name']}", "987654"], "why": "done"}

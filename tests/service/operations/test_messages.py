@@ -2,7 +2,7 @@
 
 import pytest
 
-from semq.service.operations import messages
+from semq.store.views import pages
 from tests.service.inprocess import LOCAL_CONFIG, InProcess, ask
 from tests.waiting import until
 
@@ -10,7 +10,7 @@ from tests.waiting import until
 async def test_a_rare_cause_is_found_after_pages_of_other_rows(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(messages, "ROWS_MAX", 2)  # rows of a page
+    monkeypatch.setattr(pages, "COMPARED_MAX", 2)  # rows of a page
     text = LOCAL_CONFIG.format(name="10008", hub=1) + "overdue_s = 0.2\n"  # the hub is never reached, so documents wait
     node = await inprocess.start_node(inprocess.settings("10008", text))
     client = await inprocess.client(node)
@@ -21,10 +21,10 @@ async def test_a_rare_cause_is_found_after_pages_of_other_rows(
     assert (await ask(client, "msg.hold", {"id": sent[5]}))["ok"]
 
     async def all_overdue() -> bool:
-        return len((await ask(client, "stuck.list", {"limit": 2}))["result"]) == 2
+        return len((await ask(client, "stuck.list", {"limit": 2}))["result"]["rows"]) == 2
 
     await until(all_overdue)
-    [held] = (await ask(client, "stuck.list", {"cause": "held", "limit": 1}))["result"]
+    [held] = (await ask(client, "stuck.list", {"cause": "held", "limit": 1}))["result"]["rows"]
     assert held["lk0"] == sent[5]
 
 
@@ -35,13 +35,13 @@ async def test_overdue_messages_are_marked_and_have_not_failed(inprocess: InProc
     lk0 = (await ask(client, "msg.submit", {"target": "56001"}))["result"]["lk0"]
 
     async def is_overdue() -> bool:
-        (row,) = (await ask(client, "msg.list"))["result"]
+        (row,) = (await ask(client, "msg.list"))["result"]["rows"]
         return bool(row["overdue"])
 
     await until(is_overdue)
     row = (await ask(client, "msg.show", {"id": lk0}))["result"]
     assert (row["overdue"], row["outcome"], row["stuck"]["cause"]) == (True, None, "LINK_DOWN")
-    assert (await ask(client, "failed.list"))["result"] == []
+    assert (await ask(client, "failed.list"))["result"]["rows"] == []
 
 
 async def test_a_young_message_without_a_link_is_explained_by_the_link(inprocess: InProcess) -> None:

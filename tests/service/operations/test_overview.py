@@ -27,9 +27,9 @@ async def test_figures_causes_and_pages_agree_and_wrong_filters_are_refused(inpr
     client = await inprocess.client(node)
     for number in range(7):
         await answer(client, "msg.submit", target=f"5600{number % 2}", app_key=f"trade/order//S{number}")
-    page = await answer(client, "msg.search", partner="56000", limit=3)
+    page = await answer(client, "msg.list", partner="56000", limit=3)
     assert [row["app_key"][-2:] for row in page["rows"]] == ["S6", "S4", "S2"]
-    last = await answer(client, "msg.search", partner="56000", limit=3, **page["next"])
+    last = await answer(client, "msg.list", partner="56000", limit=3, **page["next"])
     assert ([row["app_key"][-2:] for row in last["rows"]], last["next"]) == (["S0"], None)
     await answer(client, "msg.hold", id=page["rows"][0]["lk0"], why="test")
 
@@ -47,16 +47,16 @@ async def test_figures_causes_and_pages_agree_and_wrong_filters_are_refused(inpr
     assert {(row["cause"], row["partner"]): row["rows"] for row in causes["rows"]} == {
         ("LINK_DOWN", "1.56000"): 3, ("LINK_DOWN", "1.56001"): 3, ("HELD", "1.56000"): 1,
     }  # fmt: skip
-    held = await answer(client, "stuck.page", cause="held")
+    held = await answer(client, "stuck.list", cause="held")
     assert [row["app_key"][-2:] for row in held["rows"]] == ["S6"]
     assert held["rows"][0]["stuck"]["next_step"].startswith("`semq msg release")
-    down = await answer(client, "stuck.page", cause="LINK_DOWN", partner="56001", limit=2)
-    last = await answer(client, "stuck.page", cause="LINK_DOWN", partner="56001", limit=2, **down["next"])
+    down = await answer(client, "stuck.list", cause="LINK_DOWN", partner="56001", limit=2)
+    last = await answer(client, "stuck.list", cause="LINK_DOWN", partner="56001", limit=2, **down["next"])
     assert [row["app_key"][-2:] for row in down["rows"] + last["rows"]] == ["S1", "S3", "S5"]
     for operation, arguments in (
-        ("stuck.page", {"cause": "x"}),
-        ("msg.search", {"colour": 1}),
-        ("msg.search", {"side": "x"}),
+        ("stuck.list", {"cause": "x"}),
+        ("msg.list", {"colour": 1}),
+        ("msg.list", {"side": "x"}),
     ):
         assert (await ask(client, operation, arguments))["error"]["code"] == "SEMQ-2102"
 
@@ -103,23 +103,23 @@ async def test_failed_documents_are_paged_and_requeued_ones_are_not_shown(inproc
     names = [f"S{number}" for number in range(5)]
 
     async def is_here(name: str) -> bool:
-        return bool((await answer(client, "msg.search", side="inbound", key=name))["rows"])
+        return bool((await answer(client, "msg.list", side="inbound", key=name))["rows"])
 
     for name in names:
         await until(partial(is_here, name))
         await answer(client, "failed.park", id=name, error=f"cannot read {name}")
 
     async def all_failed() -> bool:
-        return bool((await answer(client, "failed.page"))["of"] == 5)
+        return bool((await answer(client, "failed.list"))["of"] == 5)
 
     await until(all_failed)
-    page = await answer(client, "failed.page", limit=2)
-    more = await answer(client, "failed.page", limit=10, after=page["next"])
+    page = await answer(client, "failed.list", limit=2)
+    more = await answer(client, "failed.list", limit=10, **page["next"])
     rows = page["rows"] + more["rows"]
     assert [row["error"] for row in rows] == [f"cannot read {name}" for name in reversed(names)]
-    assert [row["app_key"][-2:] for row in (await answer(client, "failed.page", key="S3"))["rows"]] == ["S3"]
+    assert [row["app_key"][-2:] for row in (await answer(client, "failed.list", key="S3"))["rows"]] == ["S3"]
     await answer(client, "failed.requeue", ids=[rows[0]["id"]], why="test")
-    assert len((await answer(client, "failed.page"))["rows"]) == 4
+    assert len((await answer(client, "failed.list"))["rows"]) == 4
 
 
 async def test_a_census_is_shared_and_a_page_does_not_wait_for_a_slow_one(

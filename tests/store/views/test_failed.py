@@ -4,8 +4,10 @@ import psycopg
 from sqlalchemy import create_engine
 
 from bench.http.large_tables import FIRST_ID, fill
-from semq.store.views.failed import list_failed
-from semq.store.views.messages import RETURNED, Filter, list_messages
+from semq.store.views.failed import FAILED
+from semq.store.views.messages import RETURNED
+from semq.store.views.pages import search_page
+from semq.store.views.selection import Search
 
 REFUSED, UNREADABLE = "SEMQ-1206", "SEMQ-5204"
 FAILURES = f"""
@@ -27,10 +29,10 @@ def test_a_code_selects_the_failed_documents_of_both_queues_with_this_reason(dat
     engine = create_engine(database.replace("postgresql://", "postgresql+psycopg://"))
     with engine.connect() as reader:
         found = {
-            code: {row["id"] for row in list_failed(reader, Filter(code=code))}
+            code: {row["id"] for row in search_page(reader, Search(code=code), FAILED)["rows"]}
             for code in (None, REFUSED, RETURNED, UNREADABLE, "SEMQ-9")
         }
-        listed = {row["id"] for row in list_messages(reader, Filter(code=UNREADABLE))}
+        listed = {row["id"] for row in search_page(reader, Search(code=UNREADABLE))["rows"]}
     engine.dispose()
     assert found == {
         None: {FIRST_ID + 1, FIRST_ID + 2, FIRST_ID + 3, 1, 2},

@@ -203,7 +203,7 @@ def test_a_header_named_as_a_fact_of_a_document_in_pieces_is_not_read(tables: Co
             text(f"UPDATE tb_0031_submit SET not_before = {not_before}, headers = :headers WHERE number IN (40, 41)"),
             {"headers": '{"size": "XL", "pieces": "two"}'},
         )
-        found = submissions.list_submissions(tables, 2, below=42)
+        found = submissions.list_submissions(tables, 2, submissions.C.number < 42)
         assert [(row["submission"], row["size"], "pieces" in row) for row in found] == [(41, 0, False), (40, 0, False)]
 
 
@@ -216,7 +216,7 @@ def test_the_size_of_a_document_in_pieces_may_exceed_an_integer(tables: Connecti
         ),
         facts,
     )
-    [row] = submissions.list_submissions(tables, 10, in_pieces=True)
+    [row] = submissions.list_submissions(tables, 10, submissions.IS_IN_PIECES)
     assert (row["size"], row["pieces"]) == (4 << 30, {"count": 16_384, "delivered": 16_384})
 
 

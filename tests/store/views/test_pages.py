@@ -1,10 +1,10 @@
 """Pages of messages are complete and without repetitions for any filter."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import Connection, Engine, text
 
 from bench.http.large_tables import fill
@@ -12,7 +12,8 @@ from semq.store.embedded.cluster import DATABASE
 from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.postgres.migration import engine_of
 from semq.store.views import pages
-from semq.store.views.pages import Search, search_page
+from semq.store.views.pages import search_page
+from semq.store.views.selection import Search
 from tests.conftest import new_database_of
 
 WAITING = 300

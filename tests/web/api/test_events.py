@@ -29,7 +29,7 @@ async def site(node: LocalNode) -> Any:
 
 
 async def has_stored_all(site: Site) -> bool:
-    rows = await site.web.client.request("msg.list", {"side": "outbound"})
+    rows = (await site.web.client.request("msg.list", {"side": "outbound"}))["rows"]
     return all(row["ss_status"] == "SS_ACK" for row in rows)
 
 
