@@ -4,12 +4,14 @@ import gc
 import subprocess
 import sys
 from functools import cache
+from importlib import import_module
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 from packaging.utils import canonicalize_name
 
+from semq import imports
 from semq.imports import lasting_imports
 
 ROOT = Path(__file__).parents[1]
@@ -28,6 +30,40 @@ def test_collections_are_enabled_again_after_a_failed_import() -> None:
     with pytest.raises(ImportError), lasting_imports():
         raise ImportError
     assert gc.isenabled()
+
+
+def test_an_unused_package_is_hidden_in_the_block_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(imports, "UNUSED", ("colorsys",))
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    with lasting_imports(), pytest.raises(ImportError):
+        import_module("colorsys")
+    assert import_module("colorsys").__name__ == "colorsys"
+    with lasting_imports():
+        assert import_module("colorsys").__name__ == "colorsys"  # a package in use stays
+
+
+# Package | why an idle node does not have it.
+NOT_IN_A_NODE = {
+    "alembic": "used for a migration only",
+    "jinja2": "templates of the web process",
+    "pygments": "imported by rich",
+    "rich": "output of the command line and the demo",
+    "starlette": "web process",
+}
+
+
+@pytest.mark.parametrize("entry", ["local_node", "platform_node"])
+def test_a_node_does_not_import_heavy_packages_that_it_does_not_use(entry: str) -> None:
+    program = f"""
+import runpy, sys
+sys.argv = ["{entry}", "--help"]
+try:
+    runpy.run_module("{entry}", run_name="__main__")
+except SystemExit:
+    sys.stderr.write(" ".join(sorted({{*sys.modules}} & {{*{list(NOT_IN_A_NODE)}}})))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
 
 
 def packages_in(lock: str) -> set[str]:
