@@ -221,7 +221,7 @@ async def test_the_right_submit_shows_no_document_and_the_right_events_no_body(s
 
 
 async def _has_arrived(viewer: httpx.AsyncClient, lk0: str) -> bool:
-    rows = (await viewer.get("/msg/list", params={"side": "inbound"})).json()
+    rows = (await viewer.get("/msg/list", params={"side": "inbound"})).json()["rows"]
     return lk0 in {row["lk0"] for row in rows}
 
 

@@ -136,7 +136,7 @@ async def slow_heads(site: Site, number: int) -> list[bytes]:
     """Return heads of submissions and of other operations by one visitor."""
     token = await site.token("submit", "viewer")
     head = f" HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nTransfer-Encoding: chunked\r\n\r\n"
-    paths = ("/api/v1/documents?target=56001", "/api/v1/msg/search")
+    paths = ("/api/v1/documents?target=56001", "/api/v1/msg/list")
     return [f"POST {paths[index % 2]}{head}".encode() for index in range(number)]
 
 
@@ -170,7 +170,7 @@ async def test_a_body_at_the_least_rate_is_accepted_however_long_it_takes(node: 
 
 async def test_the_rest_of_a_body_that_is_refused_before_its_end_is_not_awaited_long(hub: HubNode) -> None:
     async with serving(hub, head_s=0.2) as site:
-        head = b"POST /api/v1/msg/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nabc"
+        head = b"POST /api/v1/msg/list HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nabc"
         assert (await answer_to(site, head)).startswith(b"HTTP/1.1 401 ")  # and then the end of the connection
 
 
