@@ -20,7 +20,7 @@ from semq.broker.routing.exchanges import Exchange
 from semq.broker.routing.routes import route
 from semq.broker.services import ServiceExchange, ServiceQueue, SessionInfo
 from semq.broker.timers import Timer
-from semq.store.broker.operations import StoreOp
+from semq.store.broker.operations import AddMessage, StoreOp
 
 RETRY_S = 5.0  # pause before the next attempt to route retained dead letters
 
@@ -243,8 +243,9 @@ class VirtualHost(VhostDefinitions):
             while self._deaths:
                 death = self._deaths.popleft()
                 leads, death.leads = death.leads, False
+                added = self.env.journal.added_count
                 if self._route_dead_letter(death):
-                    self._end_death(death)
+                    self._end_death(death, self.env.journal.messages_since(added))
                     if leads:
                         self._deaths.extend(self._retained.pop(death.queue, ()))
                 else:
@@ -252,10 +253,10 @@ class VirtualHost(VhostDefinitions):
         finally:
             self._is_routing_dead = False
 
-    def _end_death(self, death: _Death) -> None:
+    def _end_death(self, death: _Death, became: Sequence[AddMessage]) -> None:
         release(death.message.body)
         if death.entry is not None:
-            death.queue.forget_dead(death.entry)
+            death.queue.forget_dead(death.entry, became)
 
     def _retain(self, death: _Death) -> None:
         if not death.is_retained:

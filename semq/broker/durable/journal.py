@@ -6,7 +6,7 @@ fault are missing, and only those who wait for them get the error. Refused defin
 """
 
 import logging
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -103,6 +103,7 @@ class Journal:
         self._store = store
         self._ops: list[StoreOp] = []
         self._drops: dict[int, list[int]] = {}  # positions, keyed by queue
+        self._moves: list[DropMessages] = []
         self._handed_out: dict[int, int] = {}  # highest position, keyed by queue
         self._answers: list[_WriteAnswer] = []
         self._unwritten = UnwrittenOps()
@@ -149,6 +150,19 @@ class Journal:
             self._drops[queue_id] = [position]
         else:
             positions.append(position)
+
+    def move(self, queue_id: int, position: int, became: Sequence[AddMessage]) -> None:
+        """Note that a message left its queue, and other queues have it as ``became``, which were added this turn."""
+        self._moves.append(DropMessages(queue_id, [position], became))
+
+    @property
+    def added_count(self) -> int:
+        """The number of operations added this turn, for ``messages_since``."""
+        return len(self._ops)
+
+    def messages_since(self, count: int) -> list[AddMessage]:
+        """Return the messages added this turn after the first ``count`` operations."""
+        return [op for op in self._ops[count:] if isinstance(op, AddMessage)]
 
     def mark_handed_out(self, queue_id: int, position: int) -> None:
         """Note that messages of the queue up to this position may have been delivered."""
@@ -261,7 +275,8 @@ class Journal:
         ops.extend(MarkHandedOut(queue_id, position) for queue_id, position in self._handed_out.items())
         # All drops may be last: a drop only has to follow the add of its message.
         ops.extend(DropMessages(queue_id, positions) for queue_id, positions in self._drops.items())
-        self._ops, self._drops, self._handed_out = [], {}, {}
+        ops.extend(self._moves)
+        self._ops, self._drops, self._handed_out, self._moves = [], {}, {}, []
         return ops
 
 

@@ -4,13 +4,15 @@ The position of a message is its due time, so that the message that is due first
 restart. A due message leaves like a dead letter that must arrive, to the exchange from which it came.
 """
 
+from collections.abc import Sequence
+
 from semq.broker.arguments import QueueSettings
 from semq.broker.environment import Environment
 from semq.broker.queues.deadletter import HEADER_MAX
 from semq.broker.queues.message import Message, QueueEntry
 from semq.broker.queues.queue import Queue
 from semq.broker.routing.exchanges import DELAY, DelayedExchange, delay_of
-from semq.store.broker.operations import StoredBacklog
+from semq.store.broker.operations import AddMessage, StoredBacklog
 
 PREFIX = "amq.delayed."  # of names; clients cannot declare such queues
 _SLOT_BITS = 20  # the lower bits of a position distinguish messages that are due in the same millisecond
@@ -57,9 +59,9 @@ class DelayQueue(Queue):
         """Note that an entry will not be admitted."""
         self._taken.discard(entry.position)
 
-    def _forget(self, entry: QueueEntry) -> None:
+    def _forget(self, entry: QueueEntry, became: Sequence[AddMessage] = ()) -> None:
         self._taken.discard(entry.position)
-        super()._forget(entry)
+        super()._forget(entry, became)
 
 
 def when_due(message: Message) -> Message:

@@ -1,6 +1,6 @@
 """One message queue: waiting messages, consumers, unacknowledged messages, and limits. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Any, cast
 
@@ -339,8 +339,10 @@ class Queue:
         self.ready.put_back(entry)
         self._watch(entry)
 
-    def _forget(self, entry: QueueEntry) -> None:
-        if entry.is_stored:
+    def _forget(self, entry: QueueEntry, became: Sequence[AddMessage] = ()) -> None:
+        if entry.is_stored and became:
+            self.env.journal.move(self.queue_id, entry.position, became)
+        elif entry.is_stored:
             self.env.journal.drop(self.queue_id, entry.position)
         self._release(entry)
 
@@ -360,10 +362,10 @@ class Queue:
             self.env.on_dead(self, entry.message, reason, None)
         self._forget(entry)
 
-    def forget_dead(self, entry: QueueEntry) -> None:
-        """Forget a dead message that its dead-letter exchange has taken."""
+    def forget_dead(self, entry: QueueEntry, became: Sequence[AddMessage]) -> None:
+        """Forget a dead message that its dead-letter exchange has taken as ``became``."""
         self.dying, self.dying_bytes = self.dying - 1, self.dying_bytes - entry.message.size
-        self._forget(entry)
+        self._forget(entry, became)
 
     # Limits and deadlines.
 

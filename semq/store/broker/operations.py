@@ -98,10 +98,14 @@ class AddMessage:
 
 @dataclass(slots=True)
 class DropMessages:
-    """Remove messages from a queue."""
+    """Remove messages from a queue.
+
+    ``became``: the messages as which another queue has them; if the store refuses one of these, nothing is removed.
+    """
 
     queue_id: int
     positions: Sequence[int]
+    became: Sequence[AddMessage] = ()
 
 
 @dataclass(slots=True)

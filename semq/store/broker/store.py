@@ -102,15 +102,16 @@ class BodyGone(SemqError):
 
 
 @work
-def _save(ops: Sequence[StoreOp], done: Done) -> Steps:
+def _save(ops: Sequence[StoreOp], done: Done, refused: Sequence[StoreOp]) -> Steps:
     unit = yield NO_NEEDS
-    unit.broker.extend(ops)
+    # ``refused`` is known when these operations are decided: the parts of a list are written one after another.
+    unit.broker.extend(op for op in ops if not _depends_on(op, refused)) if refused else unit.broker.extend(ops)
     yield COMMITTED
     done(None)
 
 
-def _work_of(ops: Sequence[StoreOp], done: Done) -> Work:
-    saving = _save(ops, done)
+def _work_of(ops: Sequence[StoreOp], done: Done, refused: Sequence[StoreOp] = ()) -> Work:
+    saving = _save(ops, done, refused)
     saving.on_failure = done
     return saving
 
@@ -122,10 +123,11 @@ class _Saving:
         self._done = done
         self._left = 1  # parts without an answer
         self._errors: dict[int, BaseException] = {}
+        self._refused: list[StoreOp] = []  # messages
 
     def part(self, start: int, ops: Sequence[StoreOp]) -> Work:
         """Return the work for the operations from index ``start`` on."""
-        saving = _work_of(ops, partial(self._answer, range(start, start + max(1, len(ops)))))
+        saving = _work_of(ops, partial(self._answer, start, ops), self._refused)
         if _is_divisible(ops):
             saving.divide = partial(self._divide, start, ops)
         return saving
@@ -139,14 +141,19 @@ class _Saving:
         assert isinstance(drops, DropMessages)
         middle = len(drops.positions) // 2
         parts = drops.positions[:middle], drops.positions[middle:]
-        return [self.part(start, [DropMessages(drops.queue_id, positions)]) for positions in parts]
+        return [self.part(start, [DropMessages(drops.queue_id, positions, drops.became)]) for positions in parts]
 
-    def _answer(self, indexes: range, error: BaseException | None) -> None:
+    def _answer(self, start: int, ops: Sequence[StoreOp], error: BaseException | None) -> None:
         self._left -= 1
         if error is not None:
-            self._errors.update(dict.fromkeys(indexes, error))
+            self._errors.update(dict.fromkeys(range(start, start + max(1, len(ops))), error))
+            self._refused += [op for op in ops if isinstance(op, AddMessage)]
         if not self._left:
             self._done(self._errors)
+
+
+def _depends_on(op: StoreOp, refused: Sequence[StoreOp]) -> bool:
+    return isinstance(op, DropMessages) and any(message is each for message in op.became for each in refused)
 
 
 def _is_divisible(ops: Sequence[StoreOp]) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import count
 from typing import NamedTuple
 
+import psycopg
 import pytest
 
 from local_node.node import LocalNode
@@ -14,6 +15,7 @@ from semq.transport.client_channel import ClientChannel
 from tests.service.inprocess import InProcess
 from tests.store.postgres.test_refusals import Refusing, refusals_in_health, refusing
 from tests.transport.publishing import publish_and_wait
+from tests.waiting import until
 
 WORDS = "no such row here"  # of the trigger that ``refusing`` installs
 BODY = b"order"
@@ -156,3 +158,37 @@ async def test_a_refused_deletion_is_said_and_leaves_the_definition_usable(
     assert got is not None
     await definition.delete(channel, name)
     await definition.make(channel, name)
+
+
+@pytest.mark.parametrize("kind", ["dead letter", "delayed"])
+async def test_a_message_that_its_next_queue_cannot_store_stays_in_its_queue(
+    node: LocalNode, inprocess: InProcess, kind: str
+) -> None:
+    """It is delivered by the next queue now; but its confirmed row must not go before the new one exists."""
+    channel = await (await inprocess.client(node)).open_channel()
+    await channel.declare_queue("next", durable=True)
+    header = Properties(delivery_mode=2)
+    if kind == "delayed":
+        exchange, key, header = "late", "", Properties(delivery_mode=2, headers={"x-delay": 100})
+        arguments = {"x-delayed-type": "fanout"}
+        await channel.declare_exchange("late", "x-delayed-message", durable=True, arguments=arguments)
+        await channel.bind_queue("next", "late")
+    else:
+        exchange, key = "", "first"
+        dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "next", "x-message-ttl": 100}
+        await channel.declare_queue("first", durable=True, arguments=dead | {"x-dead-letter-strategy": "at-least-once"})
+    with psycopg.connect(node.store.url) as connection:
+        query = "SELECT queue_id FROM broker_queue WHERE name = 'next'"
+        [[next_id]] = connection.execute(query).fetchall()
+    await channel.confirm_select()
+    async with refusing(node, Refusing("broker_message", f"NEW.queue_id = {next_id}"), ""):
+        assert await publish_and_wait(channel, exchange, key, ContentHeader.build(len(BODY), header), BODY)
+        await until(lambda: node.store.refusals.recent())
+        assert "refuse()" in await refusals_in_health(node)
+    await node.stop()
+    again = await inprocess.start_node(node.settings)
+    channel = await (await inprocess.client(again)).open_channel()
+    received: list[bytes] = []
+    await channel.consume("next", lambda batch: received.extend(bytes(each.body) for each in batch), no_ack=True)
+    await until(lambda: received)
+    assert received == [BODY]
