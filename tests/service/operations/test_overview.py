@@ -145,3 +145,29 @@ async def test_a_census_is_shared_and_a_page_does_not_wait_for_a_slow_one(
     first = await shared.newest()
     assert first.as_of > 0
     assert counts == 1
+
+
+async def test_a_count_of_now_begins_after_the_request(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = await inprocess.start_node(inprocess.settings("10008", LOCAL_CONFIG.format(name="10008", hub=1)))
+    shared, go, began, counts = census.SharedCensus(node), asyncio.Event(), asyncio.Event(), 0
+    execute = node.store.execute
+
+    async def slow(query: Any, *args: Any) -> Any:
+        nonlocal counts
+        if query is groups:
+            counts += 1
+            began.set()
+            await go.wait()
+        return await execute(query, *args)
+
+    monkeypatch.setattr(node.store, "execute", slow)
+    monkeypatch.setattr(census, "WAIT_S", 0.0)
+    assert await shared.newest() is census.EMPTY
+    await began.wait()
+    asked = [asyncio.ensure_future(shared.counted_now()) for _ in range(3)]
+    go.set()
+    first, *others = await asyncio.gather(*asked)
+    assert first.as_of > 0
+    assert others == [first, first]
+    assert counts == 2  # one that was under way, and one for all who asked for a new one
+    assert (await shared.newest()) is first
