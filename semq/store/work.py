@@ -65,14 +65,16 @@ class Work:
 
     def finish(self) -> None:
         """Run the actions after the commit."""
+        self.on_failure = None  # it may hold this work, whose cycle would keep bodies in memory
         for _ in self._steps:
             raise AssertionError("work yields twice: its needs, and COMMITTED")
 
     def abandon(self, error: Exception) -> None:
         """End the work without actions: the decision or the commit failed, or the result is unknown."""
         self._steps.close()
-        if self.on_failure is not None:
-            self.on_failure(error)
+        failed, self.on_failure = self.on_failure, None
+        if failed is not None:
+            failed(error)
 
 
 def work(steps: Callable[P, Steps]) -> Callable[P, Work]:

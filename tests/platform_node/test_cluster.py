@@ -44,6 +44,7 @@ class HubInstances:
     control: str = ""
     sections: str = CLUSTER  #: format string: its field is the port of the carrier
     keys: Path | None = None  #: folder of the hub's keys; with it links use TLS and certificates
+    starts: int = 0
 
     async def instance(self, number: int, hub: str = "hub", db_id: int = 0, *, waits: bool = True) -> HubNode:
         """Start an instance. The database of the first one is the control database.
@@ -52,7 +53,8 @@ class HubInstances:
         the carrier.
         """
         text = HUB_CONFIG.replace('id = "hub"', f'id = "{hub}"\nsemq_id = {number}\nsemq_db_id = {db_id or number}')
-        text = text.replace('data_dir = "hub"', f'data_dir = "hub{number}"') + self.sections.format(port=self.port)
+        self.starts += 1  # each has a database of its own, so it needs a data folder that remembers none
+        text = text.replace('data_dir = "hub"', f'data_dir = "hub{self.starts}"') + self.sections.format(port=self.port)
         if self.keys is not None:
             text = re.sub("^password = .*\n", "", text, flags=re.MULTILINE)
             text = text.replace("port = 0\n", f'port = 0\ntls = true\n[tls]\ndir = "{self.keys}"\n', 1)
@@ -195,6 +197,14 @@ async def test_nodes_go_to_another_instance_while_theirs_opens_its_store_without
         assert list(second.links.links) == ["1.88001"]
 
 
+def copy_of_10008(inprocess: InProcess, hub: HubNode) -> LocalNode:
+    """Return a node of the same name on another machine, with a store of its own; it is not started yet."""
+    text = LOCAL_CONFIG.format(name="10008", hub=hub.port).replace('data_dir = "10008"', 'data_dir = "copy"')
+    copy = LocalNode(inprocess.settings("copy", text), SystemClock())
+    inprocess.stack.push_async_callback(copy.stop)
+    return copy
+
+
 async def test_a_second_session_of_a_node_is_refused_at_the_other_instance(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,9 +213,8 @@ async def test_a_second_session_of_a_node_is_refused_at_the_other_instance(
         a = await hubs.local("10008", first)
         await linked(a)
         await until(lambda: "1.10008" in second.engine.sessions)
-        copy = LocalNode(inprocess.settings("copy", LOCAL_CONFIG.format(name="10008", hub=second.port)), SystemClock())
-        inprocess.stack.push_async_callback(copy.stop)
-        monkeypatch.setattr(second.registry, "note_store", lambda *_: None)  # would refuse the copy for its store
+        copy = copy_of_10008(inprocess, second)
+        monkeypatch.setattr(second.registry, "note_store", lambda *_: 0)  # would refuse the copy for its store
         logins: list[Address] = []
         refuse_attachment = second.links.refuse_attachment
 
@@ -229,8 +238,7 @@ async def test_a_copy_of_a_node_with_another_store_is_refused_at_each_instance(i
         await first.registry.write_stores()
         await a.stop()
         await until(lambda: "1.10008" not in second.engine.sessions)
-        copy = LocalNode(inprocess.settings("copy", LOCAL_CONFIG.format(name="10008", hub=second.port)), SystemClock())
-        inprocess.stack.push_async_callback(copy.stop)
+        copy = copy_of_10008(inprocess, second)
         await copy.start()
         await until(lambda: "SEMQ-1250" in copy.uplink.last_error)
         await first.registry.rebind("1.10008")

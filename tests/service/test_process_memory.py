@@ -118,8 +118,10 @@ async def consuming(
 
     await channel.qos(100)
     await channel.consume("semq.inbox", on_documents)
-    yield lambda: received
-    await link.close()
+    try:
+        yield lambda: received
+    finally:
+        await link.close()  # else it would take the documents of the next test
 
 
 def acknowledge(channel: ClientChannel, delivered: Delivered) -> None:
@@ -239,12 +241,16 @@ async def test_no_body_of_a_polled_document_is_kept(
     with no_body_in_a_cycle():
         await submit_with_confirm(shared_inprocess, nodes[0])
         channel, received = await link.open_channel(), 0
-        while received < MANY:
-            delivered = await channel.get("semq.inbox")
-            if delivered is not None:
+
+        async def poll() -> bool:
+            nonlocal received
+            while (delivered := await channel.get("semq.inbox")) is not None:
                 channel.ack(delivered.delivery_tag)
                 received += 1
                 del delivered
+            return received == MANY
+
+        await until(poll)
         await until(lambda: is_clean(*nodes))
 
 
