@@ -239,8 +239,8 @@ order_unit       N23   0   60  burst,overtake                        overtaken w
 order_accept     N23   0   60  offline                               accepted in another order than submitted
 late_read        5.1   0    5  act_on_copies,offline                 work that reads a row after its unit
 reported_late    H16  12   60  act_on_copies,offline,cancel          a refusal reported as that of a marker
-floor_frees      N24 100  100  signed,strike_off,restore_local,offline,cancel  rows that wait for ever
-inc_closed       F6  860  100  signed,restore_local,offline            rows that wait for ever
+floor_frees      N24   0  100  signed,strike_off,restore_local,offline,cancel  rows that wait for ever
+inc_closed       F6    0  100  signed,restore_local,offline            rows that wait for ever
 retired_ack      H6   60  100  lose_store,offline                     rows that wait for ever
 retired_front    10   20  100  instances,lose_store,offline           rows that wait for ever
 carrier_once     10    0   15  instances                              a message of the carrier processed twice

@@ -17,7 +17,7 @@ from semq.errors import SemqError
 from semq.moments import moment_text
 from semq.store.rows import Event, KeptReceipts, Outbound, OutStreamKey, Reason, Side
 from semq.store.unit import Needs, StreamsTo, Unit
-from semq.store.work import COMMITTED, Steps, after_commit, work
+from semq.store.work import COMMITTED, Steps, work
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Function, Primitive
 from semq.umx_t.grids import SenderEvent
@@ -80,7 +80,7 @@ class Receipts:
             statements.process(lk0, record, place)
         yield COMMITTED
         statements.apply()
-        _post_reack2(statements, next_sids)
+        _mail_reack2(statements, next_sids)
 
     @work
     def _answers(self, speaker: SpeakingNode, records: Sequence[Inquiry]) -> Steps:
@@ -126,7 +126,7 @@ class Receipts:
                 )
         yield COMMITTED
         statements.apply()
-        _post_reack2(statements, next_sids)
+        _mail_reack2(statements, next_sids)
 
 
 # --------------------------------------------------------------------------------------------------------- ReAck2
@@ -136,13 +136,6 @@ def _next_sids(statements: Statements, streams: StreamsTo) -> dict[OutStreamKey,
     """Return the next position of each stream to the node, committed or staged in this unit."""
     ours = (stream for key, stream in statements.unit.out_streams.items() if key.dest == str(statements.source))
     return {stream.key: stream.next_sid for stream in (*statements.unit.found.get(streams, ()), *ours)}
-
-
-def _post_reack2(statements: Statements, next_sids: Mapping[OutStreamKey, int]) -> None:
-    """Mail ReAck2 after the next commit: it shares writes, packets and turns with the next document to the node. The
-    receiver only deletes its row later."""
-    if statements.after.evidence:
-        statements.core.post(after_commit(partial(_mail_reack2, statements, next_sids)), later=True)
 
 
 def _mail_reack2(statements: Statements, next_sids: Mapping[OutStreamKey, int]) -> None:
