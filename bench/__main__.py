@@ -38,7 +38,7 @@ OTHERS = {
     "broker": "bench.rabbitmq.broker",
     "cluster": "bench.cluster",
     "datagrams": "bench.datagrams",
-    "everyday": "bench.everyday",
+    "everyday": "bench.versions.everyday",
     "http": "bench.http.pages",
     "large": "bench.large",
     "peers": "bench.rabbitmq.peers",

@@ -124,7 +124,7 @@ semq.engine.sender.receipts            flows/test_documents.py
 semq.engine.sender.refused_copies      flows/custody/test_refused_copies.py
 semq.engine.sender.resealing           flows/real_nodes/test_stuck.py
 semq.engine.sender.sender              flows/test_documents.py
-semq.engine.receiver.attempts          store/postgres/test_refusals.py
+semq.engine.receiver.attempts          store/postgres/refusals/test_refusals.py
 semq.engine.sender.statements          flows/distrust/test_statement_rights.py
 semq.engine.time.expiry                flows/test_expiry.py
 semq.engine.uplink                     flows/test_sessions.py

@@ -30,8 +30,8 @@ from tests.campaign.receivers import ReceiverProgram, WebhookReceiver
 from tests.campaign.senders import SenderProgram
 from tests.campaign.traffic import PIECES_FROM, Traffic
 from tests.crash import node_requests
+from tests.crash.armed.process import CrashProcess
 from tests.crash.installation import HUB_2, Installation
-from tests.crash.process import CrashProcess
 
 PASSWORD = "only-for-tests"
 ROLE = "erp"

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from bench.rabbitmq.server import PROGRAM, is_installed
 from tests.crash import campaign
-from tests.crash.process import EXIT_UNAVAILABLE
+from tests.crash.armed.process import EXIT_UNAVAILABLE
 
 T = TypeVar("T")
 SHAPES = ("secure", "cluster", "rabbitmq", "direct")  # arguments of ``CrashWorld``

@@ -16,8 +16,8 @@ import psycopg
 from semq.installation.configuration import CARRIER, DIRECT, HUB, STANDBY
 from tests.crash import node_requests, oracle
 from tests.crash.armed import failpoints
+from tests.crash.armed.process import CrashProcess
 from tests.crash.installation import HUB_2, Installation
-from tests.crash.process import CrashProcess
 from tests.crash.rabbitmq import BrokerProcess
 from tests.crash.world import ADDRESS, BROKERS, MEMBERS, OTHER, SIDES, C, CrashWorld
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from semq.installation.configuration import HUB, STANDBY, NodePlace
 from semq.installation.enrolment import ensure_enrolled
 from tests.crash import node_requests
+from tests.crash.armed.process import CrashProcess, SharedServer
 from tests.crash.excuses import CertificateChanges
-from tests.crash.process import CrashProcess, SharedServer
 from tests.crash.proxy import Proxy
 from tests.crash.rabbitmq import BrokerProcess
 

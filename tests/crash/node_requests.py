@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from semq.app import Client, RefusedByNode
 from semq.errors import SemqError
-from tests.crash.process import CrashProcess
+from tests.crash.armed.process import CrashProcess
 
 PATIENCE_S = 120.0  # for one request, with all its repetitions
 RETRY_S = 0.3

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from bench.rabbitmq.server import STOP_S, RabbitNode
 from semq.installation.process import wait_for_exit
-from tests.crash.process import RestartedProcess
+from tests.crash.armed.process import RestartedProcess
 
 
 class BrokerProcess(RestartedProcess):

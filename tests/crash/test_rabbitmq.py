@@ -14,8 +14,8 @@ from bench.rabbitmq.server import RabbitNode, cluster_nodes
 from semq.installation.configuration import CARRIER, HUB
 from tests.crash import __main__ as crash
 from tests.crash import world as worlds
+from tests.crash.armed.process import EXIT_UNAVAILABLE
 from tests.crash.installation import HUB_2
-from tests.crash.process import EXIT_UNAVAILABLE
 from tests.crash.rabbitmq import BrokerProcess
 from tests.crash.world import BROKERS, CrashWorld
 

@@ -12,9 +12,9 @@ TESTS = Path(__file__).parents[1]
 
 # object | test file | test
 TABLE = """
-row of any table             store/postgres/test_refusals_of_all_tables.py  test_every_table_has_a_scene
+row of any table             store/postgres/refusals/test_refusals_of_all_tables.py  test_every_table_has_a_scene
 row that is to be deleted    store/postgres/test_housekeeping.py      test_rows_that_cannot_be_deleted_keep_no_others
-definition of a client       store/postgres/test_refused_definitions.py  test_a_refused_deletion_is_said_and_leaves_the_definition_usable
+definition of a client       store/postgres/refusals/test_refused_definitions.py  test_a_refused_deletion_is_said_and_leaves_the_definition_usable
 row of a submission by SQL   local_node/doors/test_sql_submissions.py test_rows_above_the_size_limit_delay_no_others
 header of a document         local_node/doors/test_inbox.py           test_a_header_above_the_frame_max_of_a_client_parks_its_document_and_no_other
 file to send                 folders/test_outgoing.py                 test_a_name_that_is_not_utf_8_is_refused_and_other_files_are_sent

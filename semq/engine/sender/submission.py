@@ -130,10 +130,8 @@ class Acceptance:
         self._check_partner(submission, size)
 
     def submit_in_pieces(self, submission: Submission, faults: Mapping[int, SemqError]) -> None:
-        """Accept the manifest of a document whose pieces are posted before; it waits until they are at the target.
-
-        ``faults`` is read after the store has answered about all pieces: if one was not stored, 0 has the error.
-        """
+        """Accept the manifest of a document whose pieces are posted before; it waits until they are at the target. If
+        one was not stored, ``faults`` has its error at 0 when the manifest is decided."""
         if submission.is_withdrawn:
             submission.failed(errors.Withdrawn())
             return

@@ -17,7 +17,7 @@ from semq.store.embedded.errors import ServerFailed
 from semq.store.embedded.server import EmbeddedPostgres
 from tests.crash.armed.failpoints import VARIABLE
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 READY_S = 180.0  # longest time from the start of a node until it serves, on a busy machine
 EXIT_UNAVAILABLE = 69  # exit status of a node whose database was lost during the start
 UNAVAILABLE_MAX = 5  # consecutive starts that may end with this status

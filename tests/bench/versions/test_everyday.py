@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from bench import everyday
+from bench.versions import everyday
 
 
 def test_calls_are_read_from_the_table_of_strace() -> None:

@@ -13,7 +13,7 @@ from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError, NotFound
 from semq.transport.client_channel import ClientChannel
 from tests.service.inprocess import InProcess
-from tests.store.postgres.test_refusals import Refusing, refusals_in_health, refusing
+from tests.store.postgres.refusals.test_refusals import Refusing, refusals_in_health, refusing
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 

@@ -31,7 +31,7 @@ from semq.umx_t.agreement import Terms
 from semq.umx_t.status import Outcome
 from semq.web.node.database import Database
 from tests.service.inprocess import InProcess, ask, linked
-from tests.store.postgres.test_refusals import (
+from tests.store.postgres.refusals.test_refusals import (
     BAD,
     DOCUMENTS,
     PairOfNodes,
