@@ -49,6 +49,7 @@ class QueueSettings:
     single_active_consumer: bool = False
     delivery_limit: int | None = None
     at_least_once: bool = False  #: a dead letter stays until all its queues have it
+    consumer_timeout: int | None = None  #: after which a delivery without acknowledgement closes its channel
     queue_type: str = "classic"
     queue_mode: str = "default"
 
@@ -151,6 +152,7 @@ QUEUE_ARGUMENTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "x-queue-type": ("queue_type", _one_of("queue type", "classic", "quorum")),
     "x-delivery-limit": ("delivery_limit", _delivery_limit),
     "x-dead-letter-strategy": ("at_least_once", _at_least_once),
+    "x-consumer-timeout": ("consumer_timeout", _positive_milliseconds),
 }
 
 

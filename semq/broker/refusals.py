@@ -53,6 +53,9 @@ no_transaction = _refusal(
     amqp.PreconditionFailed, "{} at once, so that they cannot be part of a transaction: use a channel without tx.select"
 )
 unknown_tag = _refusal(amqp.PreconditionFailed, "unknown delivery tag {}")
+not_acknowledged = _refusal(
+    amqp.PreconditionFailed, "delivery acknowledgement on channel {} timed out. Timeout value used: {} ms"
+)
 unknown_exchange_type = _refusal(amqp.PreconditionFailed, "unknown exchange type '{}'")
 
 no_vhost = _refusal(amqp.NotAllowed, "vhost {} not found")

@@ -21,7 +21,7 @@ from tests.differential.chance import ARGUMENTS
 # Arguments whose effect depends on time, consumers or the broker
 NOT_IN_RANDOM_SCRIPTS = (
     "x-message-ttl", "x-expires", "x-single-active-consumer", "x-delivery-limit", "x-queue-type", "x-queue-mode",
-    "x-dead-letter-strategy",
+    "x-dead-letter-strategy", "x-consumer-timeout",
 )  # fmt: skip
 GOOD: list[tuple[str, Any, Any]] = [
     ("x-message-ttl", 0, 0),
@@ -40,6 +40,7 @@ GOOD: list[tuple[str, Any, Any]] = [
     ("x-queue-mode", "lazy", "lazy"),
     ("x-dead-letter-strategy", "at-least-once", True),
     ("x-dead-letter-strategy", "at-most-once", False),
+    ("x-consumer-timeout", 1_800_000, 1_800_000),
 ]
 BAD: list[tuple[str, Any]] = [
     ("x-dead-letter-routing-key", "k" * 256),
@@ -64,6 +65,8 @@ BAD: list[tuple[str, Any]] = [
     ("x-queue-mode", "eager"),
     ("x-dead-letter-strategy", "exactly-once"),
     ("x-dead-letter-strategy", True),
+    ("x-consumer-timeout", 0),
+    ("x-consumer-timeout", "60000"),
 ]
 
 

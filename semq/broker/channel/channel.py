@@ -18,6 +18,7 @@ from semq.broker.channel.feeder import Feeder
 from semq.broker.channel.ports import (
     ChannelConnection,
     ChannelConsumer,
+    DeliveryTimeout,
     LargeBodyArrival,
     LargeBodyFeeder,
     UnsettledDelivery,
@@ -27,7 +28,7 @@ from semq.broker.definitions import AnyQueue
 from semq.broker.long_tasks import SLICE
 from semq.broker.queues.bodies import Body, LargeBody
 from semq.broker.queues.message import QueueEntry
-from semq.broker.queues.queue import Disposition
+from semq.broker.queues.queue import Disposition, Queue
 from semq.broker.services import Publications, ServiceQueue
 
 WaitingContent: TypeAlias = tuple[BasicReturn | BasicGetOk | BasicDeliver, ContentHeader, LargeBody]
@@ -57,6 +58,7 @@ class BrokerChannel:
         "publications",
         "reply_consumer",
         "session",
+        "timeouts",
         "transaction",
         "unacked",
         "unanswered",
@@ -83,6 +85,7 @@ class BrokerChannel:
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
         self.reply_consumer: ChannelConsumer | None = None
+        self.timeouts: dict[Queue, DeliveryTimeout] = {}
         self.held: deque[ConnectionEvent] | None = None
         self._holds = 0  # calls of ``hold`` without their ``release``
         self.arrival: LargeBodyArrival | None = None
@@ -439,8 +442,9 @@ class BrokerChannel:
 
     def end(self) -> None:
         """End the channel. Consumers are removed before the requeue, so that nothing is redelivered to them."""
-        self.is_open = False
-        self.held = None
+        self.is_open, self.held = False, None
+        for timeout in self.timeouts.values():
+            timeout.cancel()
         if self.arrival is not None:
             self.arrival.abandon()
         self._drop_feeder()

@@ -12,7 +12,7 @@ from semq.broker.channel.channel import BrokerChannel
 from semq.broker.channel.commands import named_queue, queue_for
 from semq.broker.channel.commit import CommitInProgress
 from semq.broker.channel.confirms import Confirms
-from semq.broker.channel.consumer import Consumer, redelivery_header
+from semq.broker.channel.consumer import Consumer, redelivery_header, watch_timeout
 from semq.broker.channel.transaction import Commit, Transaction
 from semq.broker.definitions import AnyQueue
 from semq.broker.generated_names import REPLY_TO, generated_name
@@ -57,6 +57,8 @@ def basic_consume(channel: BrokerChannel, request: m.BasicConsume) -> None:
     if isinstance(source, ServiceQueue):
         source.attach(consumer)
     else:
+        if not request.no_ack:
+            watch_timeout(channel, source)
         source.subscribe(consumer, request.exclusive)
         source.pump()
 
@@ -126,6 +128,8 @@ def _get(channel: BrokerChannel, source: Queue, no_ack: bool) -> None:
     channel.send_content(method, header, message.body)
     if no_ack:
         source.settle([entry], Disposition.ACK)
+    else:
+        watch_timeout(channel, source)
 
 
 def _get_later(channel: BrokerChannel, source: Queue, no_ack: bool) -> None:

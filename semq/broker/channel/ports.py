@@ -62,6 +62,12 @@ class LargeBodyArrival(Protocol):
     def abandon(self) -> None: ...
 
 
+class DeliveryTimeout(Protocol):
+    """The check of one queue's deliveries, as their channel uses it."""
+
+    def cancel(self) -> None: ...
+
+
 class ConnectedChannel(Protocol):
     """A channel, as its consumers, large bodies, commits and its connection use it."""
 
@@ -74,6 +80,9 @@ class ConnectedChannel(Protocol):
     prefetch: int
     prefetch_global: int
     consumer_unacked: int
+    next_tag: int
+    unacked: dict[int, "UnsettledDelivery"]
+    timeouts: dict[Queue, "DeliveryTimeout"]
     consumers: dict[str, ChannelConsumer]
     reply_consumer: ChannelConsumer | None
     held: deque[ConnectionEvent] | None

@@ -1,10 +1,18 @@
-"""A consumer as a service sees it."""
+"""A consumer as a service sees it; channels whose client does not acknowledge within ``x-consumer-timeout``."""
+
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import ChannelClosedByBroker
 
 from semq.amqp import methods as m
 from semq.amqp.events import Delivered
+from semq.broker.channel.consumer import ConsumerTimeout
+from tests.broker.served import RunningBroker
 from tests.broker.test_services import RegisteredServices
 from tests.transport.pair import pair
 from tests.waiting import until
+
+TIMED_OUT = "delivery acknowledgement on channel 1 timed out. Timeout value used: 1000 ms"
 
 
 async def test_the_credit_of_a_consumer_is_the_unused_prefetch_of_its_channel() -> None:
@@ -21,3 +29,67 @@ async def test_the_credit_of_a_consumer_is_the_unused_prefetch_of_its_channel() 
         services.inbox.put(b"2", b"3", b"4")
         assert consumer.credit == 0
         await until(lambda: len(deliveries) == 3)
+
+
+@pytest.fixture
+def queue(broker: RunningBroker) -> str:
+    channel = broker.connect().channel()
+    queue = str(channel.queue_declare("slow", arguments={"x-consumer-timeout": 1000}).method.queue)
+    channel.basic_publish("", queue, b"1")
+    return queue
+
+
+def expect_close(channel: BlockingChannel) -> None:
+    while channel.is_open:
+        channel.connection.process_data_events(time_limit=5)
+    reason = channel._closing_reason
+    assert isinstance(reason, ChannelClosedByBroker)
+    assert (reason.reply_code, TIMED_OUT in reason.reply_text) == (406, True)
+
+
+def test_a_consumer_that_does_not_acknowledge_loses_its_channel_and_the_message_returns(
+    broker: RunningBroker, channel: BlockingChannel, queue: str
+) -> None:
+    channel.basic_consume(queue, lambda *_: None)
+    expect_close(channel)
+    method, _, body = broker.connect().channel().basic_get(queue)
+    assert (method.redelivered, body) == (True, b"1")
+
+
+def test_a_message_of_get_times_out_too(channel: BlockingChannel, queue: str) -> None:
+    assert channel.basic_get(queue)[2] == b"1"
+    expect_close(channel)
+
+
+def checks(broker: RunningBroker) -> int:
+    """Return how many timers of the broker belong to timeouts."""
+    return broker.call(
+        lambda: sum(
+            isinstance(getattr(timer.callback, "__self__", None), ConsumerTimeout)
+            for _, _, timer in broker.server.timers._heap
+        )
+    )
+
+
+def test_a_channel_in_use_has_one_timer_for_all_deliveries_of_a_queue(
+    broker: RunningBroker, channel: BlockingChannel, queue: str
+) -> None:
+    for number in range(50):
+        channel.basic_publish("", queue, b"%d" % number)
+    for _ in range(50):
+        channel.basic_get(queue)
+    channel.basic_consume(queue, lambda *_: None)
+    channel.basic_consume(queue, lambda *_: None, auto_ack=True)
+    assert checks(broker) == 1
+    channel.close()
+    assert checks(broker) == 0
+
+
+def test_the_timer_ends_when_nothing_is_outstanding(
+    broker: RunningBroker, channel: BlockingChannel, queue: str
+) -> None:
+    method, _, _ = channel.basic_get(queue)
+    channel.basic_ack(method.delivery_tag)
+    while checks(broker):
+        channel.connection.process_data_events(time_limit=0.05)
+    assert channel.is_open
