@@ -207,7 +207,7 @@ class PostgresStore:
         await self._reader.close()
 
     async def execute(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call ``query`` with a separate connection and the arguments, in a thread. Raises StoreUnavailable, RowRefused.
+        """Call ``query`` with a separate connection and arguments, in a thread. Raises StoreUnavailable, RowRefused.
 
         For reads, and for changes that may also be made after a takeover: the epoch is not checked.
         """
