@@ -62,6 +62,7 @@ class InboxQueue(ServiceQueue):
         "x-dead-letter-routing-key": REJECTED,
         "x-dead-letter-strategy": REJECTED,
         "x-delivery-limit": "a document is parked after protocol.deliveries_max deliveries",
+        "x-consumer-timeout": "a document stays with its consumer until that answers or its channel ends",
     }
 
     def __init__(

@@ -259,23 +259,23 @@ def test_when_the_store_is_lost_all_waiting_and_later_work_fails() -> None:
 def test_work_posted_after_a_takeover_fails_with_the_reason(store: MemoryStore) -> None:
     MemoryStore(store.tables)
     do(store, lambda unit: unit.insert_outbound(own(1), BODY))
-    again = FunctionWork()
+    again: list[FunctionWork] = []
 
     class PostsAgain(FunctionWork):
         def abandon(self, error: Exception) -> None:
             super().abandon(error)
-            store.post(again)
+            again.append(FunctionWork())
+            store.post(again[-1])
 
-    job = PostsAgain()
-    for later in (False, True):
-        store.post(job, later=later)
-    assert (job.results, store.phase) == ([], "deliver")  # not reported in the call that posts the work
+    jobs = [PostsAgain(), PostsAgain()]
+    store.post(jobs[0])
+    store.post(jobs[1], later=True)
+    assert ([job.results for job in jobs], store.phase) == ([[], []], "deliver")  # not in the call that posts the work
     store.deliver()
-    assert [type(error) for error in job.results] == [StoreFenced, StoreFenced]
-    assert again.results == []
+    assert [type(job.results[0]) for job in jobs] == [StoreFenced, StoreFenced]
+    assert [work.results for work in again] == [[], []]
     store.deliver()
-    assert [type(error) for error in again.results] == [StoreFenced, StoreFenced]
-    assert store.idle
+    assert ([type(work.results[0]) for work in again], store.idle) == ([StoreFenced, StoreFenced], True)
 
 
 def test_deferred_work_shares_the_unit_of_the_next_urgent_work(store: MemoryStore) -> None:

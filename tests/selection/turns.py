@@ -15,7 +15,6 @@ TABLE = """
    9 app/test_link.py::test_a_login_with_a_wrong_user_password_or_virtual_host_is_refused
    4 app/test_sql.py::test_a_document_in_pieces_is_received_by_sql_and_leaves_nothing
    3 app/test_sql.py::test_a_document_whose_pieces_differ_is_parked_and_pieces_are_in_no_inbox
-   2 app/test_sql.py::test_envelopes_are_read_in_sql_as_they_were_written
    6 app/test_sql.py::test_sealed_documents_have_the_digest_of_their_payload
    6 bench/rabbitmq/test_peers.py
    4 bench/reconciliation/test_engines.py
@@ -195,7 +194,6 @@ TABLE = """
   22 store/postgres/test_migration.py
    3 store/postgres/test_recovery.py::test_streams_recover_their_floors_and_gaps
   40 store/postgres/conditions/test_requirements.py
-   3 store/postgres/test_roles.py::test_rights_granted_before_a_function_changed_are_kept
    4 store/postgres/test_schema_version.py::test_a_node_imports_alembic_only_to_upgrade
    4 store/views/test_groups.py
    9 store/views/test_names.py

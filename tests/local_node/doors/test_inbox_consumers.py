@@ -111,6 +111,7 @@ DECLARATIONS: list[tuple[dict[str, Any], dict[str, Any], type[amqp.AmqpError] | 
     ({}, {"x-max-priority": 9}, FALSE, "'x-max-priority'.*priorities of their senders"),
     ({}, {"x-dead-letter-exchange": "dlx"}, FALSE, "'x-dead-letter-exchange'.*is parked"),
     ({}, {"x-delivery-limit": 3}, FALSE, "'x-delivery-limit'.*is parked after"),
+    ({}, {"x-consumer-timeout": 60_000}, FALSE, "'x-consumer-timeout'.*until that answers"),
     ({}, {"x-single-active-consumer": "yes"}, FALSE, "'x-single-active-consumer'"),
 ]
 

@@ -54,7 +54,7 @@ OF_DOCUMENTS, OF_DEFINITIONS = "test_refusals.py", "test_refused_definitions.py"
 
 # Table | file and test with its scene; a table written by migrations only has a reason.
 SWEEP: dict[str, tuple[str, str]] = {
-    VERSION_TABLE: ("test_migration.py", ""),  # changed by upgrades alone, which end with the error of Postgres
+    VERSION_TABLE: ("../test_migration.py", ""),  # changed by upgrades alone, which end with the error of Postgres
     "tb_0031": (OF_DOCUMENTS, "test_a_row_refused_at_the_sender_is_one_refused_submission"),
     "tb_0031_body": (OF_DOCUMENTS, "test_a_row_refused_at_the_sender_is_one_refused_submission"),
     "tb_0031_token": (OF_DOCUMENTS, "test_a_row_refused_at_the_sender_is_one_refused_submission"),
