@@ -43,6 +43,7 @@ class MemoryBrokerStore(BodiesInMemory):
         self.batches = 0
         self.failure: BaseException | None = None  # error with which the store answers, None for success
         self.refuses: Callable[[StoreOp], bool] = lambda op: False
+        self._refused_queues: set[int] = set()
 
     def save(self, ops: list[StoreOp], done: SaveDone) -> None:
         errors: dict[int, BaseException] = {}
@@ -50,17 +51,25 @@ class MemoryBrokerStore(BodiesInMemory):
             errors = dict.fromkeys(range(max(1, len(ops))), self.failure)
         else:
             self.batches += 1
-            errors = {index: BadInput("no") for index, op in enumerate(ops) if self.refuses(op)}
+            errors = {index: BadInput("no") for index, op in enumerate(ops) if self._is_refused(op)}
+            refused = [ops[index] for index in errors]
             for index, op in enumerate(ops):
-                if index not in errors:
+                became = op.became if isinstance(op, DropMessages) else ()
+                if index not in errors and not any(message is each for message in became for each in refused):
                     _APPLY[type(op)](self, op)
         self._later(lambda: done(errors))
 
     def save_whole(self, ops: list[StoreOp], done: Done) -> None:
-        if any(map(self.refuses, ops)):
+        if any(map(self._is_refused, ops)):
             self._later(lambda: done(BadInput("no")))
         else:
             self.save(ops, lambda errors: done(errors.get(0)))
+
+    def _is_refused(self, op: StoreOp) -> bool:
+        is_refused = self.refuses(op)
+        if isinstance(op, DeclareQueue | DeleteQueue):
+            (self._refused_queues.add if is_refused else self._refused_queues.discard)(op.queue_id)
+        return is_refused or (isinstance(op, AddMessage) and op.queue_id in self._refused_queues)
 
     async def load(self) -> StoredState:
         self.messages = {key: row for key, row in self.messages.items() if key[0] in self.queues}

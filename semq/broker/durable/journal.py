@@ -15,9 +15,7 @@ from semq.errors import Unavailable
 from semq.store.broker.operations import (
     AddBodyChunk,
     AddMessage,
-    DeclareQueue,
     Definition,
-    DeleteQueue,
     DropMessages,
     MarkHandedOut,
     MessageStore,
@@ -43,28 +41,20 @@ class _WriteAnswer(NamedTuple):
     give: Waiter
     is_about_drops: bool  #: whether it may be the answer to a purge
 
-    def error(
-        self,
-        ops: list[StoreOp],
-        errors: Mapping[int, BaseException],
-        refused_queues: Mapping[int, BaseException],
-    ) -> BaseException | None:
-        """Return the error of an own operation, of one before on which they depend, or that the store is unavailable.
+    def error(self, ops: list[StoreOp], errors: Mapping[int, BaseException]) -> BaseException | None:
+        """Return the error of an own operation, of the body of an own message, or that the store is unavailable.
         ``errors``: by index.
         """
-        if not (errors or refused_queues):
+        if not errors:
             return None
-        needed = {each for op in ops[self.start : self.end] for each in _needs(op)}
-        for kind, number in needed:
-            if kind == "queue" and number in refused_queues:
-                return refused_queues[number]
+        bodies = {op.body_id for op in ops[self.start : self.end] if isinstance(op, AddMessage)}
         for index, error in sorted(errors.items()):
             if isinstance(error, Unavailable):
                 return error
             if not ops:
                 continue
             op = ops[index]
-            if self.start <= index < self.end or (index < self.start and _makes(op) in needed):
+            if self.start <= index < self.end or (isinstance(op, AddBodyChunk) and op.body_id in bodies):
                 return error
             if self.is_about_drops and type(op) is DropMessages:
                 return error
@@ -73,17 +63,6 @@ class _WriteAnswer(NamedTuple):
 
 def _nothing() -> None:
     pass
-
-
-def _makes(op: StoreOp) -> tuple[str, int] | None:
-    """Return what messages need."""
-    if type(op) is DeclareQueue:
-        return "queue", op.queue_id
-    return ("body", op.body_id) if type(op) is AddBodyChunk else None
-
-
-def _needs(op: StoreOp) -> tuple[tuple[str, int], ...]:
-    return (("queue", op.queue_id), ("body", op.body_id)) if type(op) is AddMessage else ()
 
 
 class _Defined(NamedTuple):
@@ -110,7 +89,6 @@ class Journal:
         self.pending_bytes = 0
         self.refused: set[tuple[int, int]] = set()  # queue and position of messages that the store has refused
         self._defined: dict[Hashable, _Defined] = {}  # by object
-        self._refused_queues: dict[int, BaseException] = {}  # until their deletion is written
         self._is_taking_back = False
         self._unwritten_in_progress = 0  # number of lists of failed operations that are being written
         self._on_pending = on_pending
@@ -224,7 +202,7 @@ class Journal:
             self.pending_bytes -= size
             self._note_saved(ops, errors)
             for answer in answers:
-                answer.give(answer.error(ops, errors, self._refused_queues))
+                answer.give(answer.error(ops, errors))
 
         self._store.save(ops, done)
 
@@ -256,19 +234,17 @@ class Journal:
             error = errors.get(index)
             if isinstance(error, Unavailable) or not isinstance(op, Definition):
                 continue
-            if isinstance(op, DeclareQueue) and error is not None:
-                self._refused_queues[op.queue_id] = error
-            elif isinstance(op, DeclareQueue | DeleteQueue):
-                self._refused_queues.pop(op.queue_id, None)
             defined = self._defined.get(object_key(op))
             # If a later operation on the object is under way, that one decides.
             if defined is not None and defined.op is op:
                 del self._defined[object_key(op)]
                 refused += [] if error is None else [defined.take_back]
         self._is_taking_back = True
-        for take_back in reversed(refused):
-            take_back()
-        self._is_taking_back = False
+        try:
+            for take_back in reversed(refused):
+                take_back()
+        finally:
+            self._is_taking_back = False
 
     def _take_ops(self) -> list[StoreOp]:
         ops = self._ops

@@ -4,7 +4,8 @@ The broker continues without its store, and these operations are written when th
 that waited for the store has received an error (a publisher: basic.nack), although its change may still take effect.
 
 The lists are written in this order: definitions, messages, marks of deliveries, drops, bodies that are no longer
-needed. A crash between two lists repeats messages and loses none.
+needed. A crash between two lists repeats messages and loses none. A message that moved to other queues is removed in
+the list that has the rows of these queues, because the store keeps it if it refuses one of them.
 """
 
 import logging
@@ -40,7 +41,8 @@ class UnwrittenOps:
     def __init__(self) -> None:
         self._defined: dict[Hashable, StoreOp] = {}
         self._added: dict[int, dict[int, AddMessage]] = {}  # keyed by queue, then by position
-        self._dropped: dict[int, dict[int, None]] = {}
+        self._dropped: dict[int, dict[int, Any]] = {}  # by position
+        self._moved: dict[int, dict[int, list[tuple[int, int]]]] = {}  # queues and positions to which a message moved
         self._marked: dict[int, dict[int, SetDeliveryCount]] = {}
         self._handed_out: dict[int, MarkHandedOut] = {}
         self._bodies: dict[int, DropBody] = {}
@@ -48,7 +50,8 @@ class UnwrittenOps:
         self._is_full = False  # whether a drop was not kept because of DROPS_MAX
 
     def __bool__(self) -> bool:
-        return any((self._defined, self._added, self._dropped, self._marked, self._handed_out, self._bodies))
+        kept = (self._defined, self._added, self._moved, self._dropped, self._marked, self._handed_out, self._bodies)
+        return any(kept)
 
     def keep(self, ops: Iterable[StoreOp]) -> None:
         """Keep failed operations, in their order. Chunks of bodies are not kept: their sender has received an error."""
@@ -69,20 +72,23 @@ class UnwrittenOps:
         if self._defined:
             yield list(self._defined.values())
         yield from _bounded_lists(self._messages())
-        marks = (mark for marked in self._marked.values() for mark in marked.values())
-        yield from _bounded_lists(chain(marks, self._handed_out.values()))
+        marks = chain.from_iterable(marked.values() for marked in self._marked.values())
+        yield from _bounded_lists(_each_alone(chain(marks, self._handed_out.values())))
         for queue_id, positions in self._dropped.items():
             in_order = list(positions)
             for first in range(0, len(in_order), LIST_COUNT):
                 yield [DropMessages(queue_id, in_order[first : first + LIST_COUNT])]
-        yield from _bounded_lists(self._bodies.values())
+        yield from _bounded_lists(_each_alone(self._bodies.values()))
 
-    def _messages(self) -> Iterator[StoreOp]:
-        for queue_id, added in self._added.items():
-            for position, op in added.items():
-                # The unanswered commit may have succeeded, so the row may exist.
-                yield DropMessages(queue_id, [position])
-                yield op
+    def _messages(self) -> Iterator[list[StoreOp]]:
+        """Yield the operations that must stay in one list."""
+        for queue_id, moved in self._moved.items():
+            for position, places in moved.items():
+                found = (self._added.get(queue, {}).pop(at, None) for queue, at in places)
+                became = [op for op in found if op is not None]
+                yield [*chain.from_iterable(map(_written_again, became)), DropMessages(queue_id, [position], became)]
+        for added in self._added.values():
+            yield from map(_written_again, added.values())
 
     def _define(self, op: Any) -> None:
         key = object_key(op)
@@ -91,7 +97,7 @@ class UnwrittenOps:
 
     def _delete_queue(self, op: DeleteQueue) -> None:
         self._added.pop(op.queue_id, None)
-        self._drop_count -= len(self._dropped.pop(op.queue_id, ()))
+        self._drop_count -= len(self._dropped.pop(op.queue_id, ())) + len(self._moved.pop(op.queue_id, ()))
         self._handed_out.pop(op.queue_id, None)
         self._marked.pop(op.queue_id, None)
         self._define(op)
@@ -107,13 +113,13 @@ class UnwrittenOps:
     def _drop(self, op: DropMessages) -> None:
         added = self._added.get(op.queue_id, {})
         marked = self._marked.get(op.queue_id, {})
-        dropped = self._dropped.setdefault(op.queue_id, {})
+        kept: dict[int, Any] = (self._moved if op.became else self._dropped).setdefault(op.queue_id, {})
         for position in op.positions:
             added.pop(position, None)
             marked.pop(position, None)
             if self._drop_count < DROPS_MAX:
-                self._drop_count += position not in dropped
-                dropped[position] = None
+                self._drop_count += position not in kept
+                kept[position] = [(each.queue_id, each.position) for each in op.became]
             elif not self._is_full:
                 self._is_full = True
                 log.warning(
@@ -134,15 +140,21 @@ class UnwrittenOps:
         self._bodies[op.body_id] = op
 
 
-def _bounded_lists(ops: Iterable[StoreOp]) -> Iterator[list[StoreOp]]:
+def _written_again(op: AddMessage) -> list[StoreOp]:
+    # The unanswered commit may have succeeded, so the row may exist.
+    return [DropMessages(op.queue_id, [op.position]), op]
+
+
+def _each_alone(ops: Iterable[StoreOp]) -> Iterator[list[StoreOp]]:
+    return ([op] for op in ops)
+
+
+def _bounded_lists(groups: Iterable[list[StoreOp]]) -> Iterator[list[StoreOp]]:
     current: list[StoreOp] = []
     size = 0
-    for op in ops:
-        current.append(op)
-        if type(op) is DropMessages:
-            continue  # the drop and the message added at its position stay in one list
-        if type(op) is AddMessage:
-            size += len(op.body) + len(op.header)
+    for group in groups:
+        current += group
+        size += sum(len(op.body) + len(op.header) for op in group if type(op) is AddMessage)
         if size >= LIST_BYTES or len(current) >= LIST_COUNT:
             yield current
             current, size = [], 0

@@ -202,8 +202,9 @@ class MessageStore(Protocol):
         """Apply ``ops`` in order, without those that the store refuses, then call ``done`` in the broker's thread with
         the errors by index (0 also for an empty list).
 
-        An operation with an error was not applied; after StoreUnavailable this is not certain. Lists are applied in the
-        order of the calls. ``save`` must not block, and must not call ``done`` before it returns.
+        An operation with an error was not applied; after StoreUnavailable this is not certain. A message is refused
+        with its queue. Lists are applied in the order of the calls. ``save`` must not block, and must not call ``done``
+        before it returns.
         """
 
     def save_whole(self, ops: list[StoreOp], done: Done) -> None:

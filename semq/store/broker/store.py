@@ -5,7 +5,7 @@ Row operations are posted to the node's store like any other work, so they share
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
@@ -13,13 +13,14 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 import psycopg
 from sqlalchemy import Connection, Select, Table, exists, select
 
-from semq.errors import SemqError
+from semq.errors import SemqError, Unavailable
 from semq.store import tables
 from semq.store.broker.operations import (
     AddMessage,
     Bind,
     DeclareExchange,
     DeclareQueue,
+    DeleteQueue,
     Done,
     DropMessages,
     ReadDone,
@@ -101,33 +102,64 @@ class BodyGone(SemqError):
     remedy = "Consume the message again; if the error recurs, look for missing rows of broker_body."
 
 
+class _Refused:
+    """What the store has refused, on which later operations depend. It is asked when these are decided, because the
+    parts of a list, and later lists, are written one after another."""
+
+    def __init__(self) -> None:
+        self.queues: dict[int, BaseException] = {}  # until their declaration or deletion is written
+
+    def note(self, ops: Sequence[StoreOp], error: BaseException | None) -> None:
+        for op in ops:
+            if isinstance(op, DeclareQueue) and error is not None and not isinstance(error, Unavailable):
+                self.queues[op.queue_id] = error
+            elif isinstance(op, DeclareQueue | DeleteQueue) and error is None:
+                self.queues.pop(op.queue_id, None)
+
+    def errors(self, ops: Sequence[StoreOp]) -> dict[int, BaseException]:
+        """Return the errors of messages whose queue was refused, by index."""
+        if not self.queues:
+            return {}
+        return {
+            index: self.queues[op.queue_id]
+            for index, op in enumerate(ops)
+            if isinstance(op, AddMessage) and op.queue_id in self.queues
+        }
+
+
 @work
-def _save(ops: Sequence[StoreOp], done: Done, refused: Sequence[StoreOp]) -> Steps:
+def _save_part(saving: "_Saving", start: int, ops: Sequence[StoreOp]) -> Steps:
     unit = yield NO_NEEDS
-    # ``refused`` is known when these operations are decided: the parts of a list are written one after another.
-    unit.broker.extend(op for op in ops if not _depends_on(op, refused)) if refused else unit.broker.extend(ops)
+    errors = saving.errors(ops)
+    unit.broker.extend(saving.without_refused(ops))
+    yield COMMITTED
+    saving.answer(start, ops, errors)
+
+
+@work
+def _save_whole(ops: Sequence[StoreOp], refused: _Refused, done: Done) -> Steps:
+    unit = yield NO_NEEDS
+    for error in refused.errors(ops).values():
+        raise error
+    unit.broker.extend(ops)
     yield COMMITTED
     done(None)
-
-
-def _work_of(ops: Sequence[StoreOp], done: Done, refused: Sequence[StoreOp] = ()) -> Work:
-    saving = _save(ops, done, refused)
-    saving.on_failure = done
-    return saving
 
 
 class _Saving:
     """A list that the writer divides until each refused operation is alone, in the place of the list."""
 
-    def __init__(self, done: SaveDone) -> None:
+    def __init__(self, refused: _Refused, done: SaveDone) -> None:
+        self._refused = refused
         self._done = done
         self._left = 1  # parts without an answer
         self._errors: dict[int, BaseException] = {}
-        self._refused: list[StoreOp] = []  # messages
+        self._refused_messages: list[StoreOp] = []
 
     def part(self, start: int, ops: Sequence[StoreOp]) -> Work:
         """Return the work for the operations from index ``start`` on."""
-        saving = _work_of(ops, partial(self._answer, start, ops), self._refused)
+        saving = _save_part(self, start, ops)
+        saving.on_failure = partial(self._fail, start, ops)
         if _is_divisible(ops):
             saving.divide = partial(self._divide, start, ops)
         return saving
@@ -143,17 +175,38 @@ class _Saving:
         parts = drops.positions[:middle], drops.positions[middle:]
         return [self.part(start, [DropMessages(drops.queue_id, positions, drops.became)]) for positions in parts]
 
-    def _answer(self, start: int, ops: Sequence[StoreOp], error: BaseException | None) -> None:
+    def errors(self, ops: Sequence[StoreOp]) -> dict[int, BaseException]:
+        """Return the errors of operations that need something refused, by index."""
+        errors = self._refused.errors(ops)
+        self._refused_messages += [ops[index] for index in errors]
+        return errors
+
+    def without_refused(self, ops: Sequence[StoreOp]) -> Sequence[StoreOp]:
+        """Return the operations without refused messages, and without the removal of a message that became one."""
+        refused = {id(message) for message in self._refused_messages}
+        if not refused:
+            return ops
+        return [
+            op for op in ops
+            if id(op) not in refused
+            and not (isinstance(op, DropMessages) and any(id(message) in refused for message in op.became))
+        ]  # fmt: skip
+
+    def _fail(self, start: int, ops: Sequence[StoreOp], error: BaseException) -> None:
+        self._refused.note(ops, error)
+        self._refused_messages += [op for op in ops if isinstance(op, AddMessage)]
+        self._answer(start, dict.fromkeys(range(max(1, len(ops))), error))
+
+    def answer(self, start: int, ops: Sequence[StoreOp], errors: Mapping[int, BaseException]) -> None:
+        """Note that a part was committed without the operations that have errors."""
+        self._refused.note(ops, None)
+        self._answer(start, errors)
+
+    def _answer(self, start: int, errors: Mapping[int, BaseException]) -> None:
         self._left -= 1
-        if error is not None:
-            self._errors.update(dict.fromkeys(range(start, start + max(1, len(ops))), error))
-            self._refused += [op for op in ops if isinstance(op, AddMessage)]
+        self._errors.update((start + index, error) for index, error in errors.items())
         if not self._left:
             self._done(self._errors)
-
-
-def _depends_on(op: StoreOp, refused: Sequence[StoreOp]) -> bool:
-    return isinstance(op, DropMessages) and any(message is each for message in op.became for each in refused)
 
 
 def _is_divisible(ops: Sequence[StoreOp]) -> bool:
@@ -166,12 +219,15 @@ class PostgresMessageStore:
     def __init__(self, store: WriterPort) -> None:
         self._store = store
         self._reading: set[asyncio.Task[None]] = set()
+        self._refused = _Refused()
 
     def save(self, ops: list[StoreOp], done: SaveDone) -> None:
-        self._store.post(_Saving(done).part(0, ops))
+        self._store.post(_Saving(self._refused, done).part(0, ops))
 
     def save_whole(self, ops: list[StoreOp], done: Done) -> None:
-        self._store.post(_work_of(ops, done))
+        saving = _save_whole(ops, self._refused, done)
+        saving.on_failure = done
+        self._store.post(saving)
 
     def as_one(self) -> AbstractContextManager[None]:
         return self._store.joined.as_one()

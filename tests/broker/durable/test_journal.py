@@ -5,6 +5,7 @@ from itertools import count
 
 import pytest
 
+from semq.broker.durable import unwritten
 from semq.broker.durable.journal import Journal
 from semq.errors import BadInput, Unavailable
 from semq.store.broker.operations import (
@@ -219,7 +220,6 @@ def test_a_message_for_a_queue_whose_declaration_is_under_way_is_confirmed_only_
         model.flush()
         assert [error is not None for _, _, error in publisher.confirms] == [is_refused]
         assert len(model.store.messages) == len(model.vhost.queues) == (not is_refused)
-        assert model.journal._refused_queues == {}  # nothing is kept about it
         assert model.journal._defined == {}
 
 
@@ -270,6 +270,23 @@ def test_a_refused_deletion_of_an_exchange_restores_its_bindings_that_are_stored
     model.flush()
     assert [binding.routing_key for binding in model.vhost.exchanges["e"].bindings] == ["kept"]
     assert len(model.store.exchanges) == len(model.store.bindings) == 1
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+def test_a_message_that_moved_while_the_store_was_away_stays_if_its_next_queue_then_refuses_it(
+    is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unwritten, "LIST_COUNT", 2)  # a message and its removal are in one list nevertheless
+    model, moved, other = Model(), in_queue(2, body_id=0), row(9)
+    model.store.save([QUEUE, OTHER, row(1)], lambda _: None)
+    model.journal.move(1, 1, [moved, other])
+    run_failing_turn(model, row(3), moved, other, row(4))
+    model.store.refuses = lambda op: is_refused and op is other
+    for _ in range(2):  # the first time, the store is still away
+        model.store.failure = None if _ else Unavailable()
+        model.flush()
+    assert sorted(model.store.messages) == [(1, at) for at in ([1, 3, 4] if is_refused else [3, 4, 9])] + [(2, 1)]
+    assert not model.journal.has_unwritten
 
 
 def test_the_answer_to_a_purge_says_that_its_drops_were_refused_and_a_publisher_gets_no_error() -> None:

@@ -1,5 +1,6 @@
 """A definition that Postgres refuses does not exist in memory either, so nothing confirmed depends on it."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import count
 from typing import NamedTuple
@@ -158,6 +159,29 @@ async def test_a_refused_deletion_is_said_and_leaves_the_definition_usable(
     assert got is not None
     await definition.delete(channel, name)
     await definition.make(channel, name)
+
+
+async def test_a_transaction_whose_queue_is_refused_meanwhile_has_no_effect(
+    node: LocalNode, inprocess: InProcess
+) -> None:
+    """The declaration and the transaction arrive together, so the queue exists in memory when it is routed."""
+    client = await inprocess.client(node)
+    declaring, committing = await client.open_channel(), await client.open_channel()
+    await declaring.declare_queue("good", durable=True)
+    await committing.call(m.TxSelect(), m.TxSelectOk)
+    header = ContentHeader.build(len(BODY), Properties(delivery_mode=2))
+    for key in ("good", "bad"):
+        committing.publish("", key, header, BODY)
+    name_of_bad = "NEW.name = '{key}'"
+    async with refusing(node, Refusing("broker_queue", name_of_bad), "bad"):
+        outcomes = await asyncio.gather(
+            declaring.declare_queue("bad", durable=True),
+            committing.call(m.TxCommit(), m.TxCommitOk),
+            return_exceptions=True,
+        )
+    assert [WORDS in str(outcome) for outcome in outcomes] == [True, True]
+    channel = await client.open_channel()
+    assert (await channel.declare_queue("good", durable=True, passive=True)).message_count == 0
 
 
 @pytest.mark.parametrize("kind", ["dead letter", "delayed"])
