@@ -10,7 +10,7 @@ from heapq import merge
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, and_, func, select
 from sqlalchemy.sql.elements import ColumnElement
 
 from semq.store.submission_tables import tb_0031_submit
@@ -142,7 +142,11 @@ def _found(connection: Connection, rows: Any, number: Any, conditions: list[Any]
 
 
 def _submitted(connection: Connection, window: Any, wanted: Search, subset: Subset | None) -> Rows:
-    conditions = [tb_0031_submit.c.number.in_(window), *submissions.conditions(wanted)]
+    # As bounds: Postgres would search the numbers of a window for each row of the table that fits.
+    number, rows = tb_0031_submit.c.number, window.subquery()
+    last = select((func.min if wanted.is_descending else func.max)(rows.c.number)).scalar_subquery()
+    is_in_window = and_(window.whereclause, number >= last if wanted.is_descending else number <= last)
+    conditions = [is_in_window, *submissions.conditions(wanted)]
     if subset is not None:
         conditions.append(subset.submitted)
     return submissions.list_submissions(connection, wanted.limit, *conditions, is_descending=wanted.is_descending)

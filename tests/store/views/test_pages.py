@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, event, text
 
 from bench.http.large_tables import fill
 from semq.store.embedded.cluster import DATABASE
@@ -88,3 +88,36 @@ def test_both_queues_are_merged_by_time_and_no_row_is_left_out(connection: Conne
     assert [row["name"] for row in all_pages(connection, Search(partner="56001"))[0]] == [
         row["name"] for row in rows if row["side"] == "inbound"
     ]
+
+
+def scanned(node: dict[str, Any]) -> int:
+    """Return how many rows the scans in a plan have read."""
+    rows = node["Actual Rows"] + node.get("Rows Removed by Filter", 0) if "Scan" in node["Node Type"] else 0
+    return int(rows * node["Actual Loops"]) + sum(map(scanned, node.get("Plans", ())))
+
+
+@pytest.mark.parametrize("order", ["newest", "oldest"])
+@pytest.mark.parametrize("wanted", [Search(key="none"), Search(partner="77777"), Search(state="REJECTED")])
+def test_a_page_reads_no_more_submissions_than_it_compares(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch, wanted: Search, order: Any
+) -> None:
+    monkeypatch.setattr(pages, "COMPARED_MAX", 5000)
+    connection.execute(
+        text(
+            "INSERT INTO tb_0031_submit (target, payload, app_key, save_fwd, ack2)"
+            " SELECT '50001', 'x', 'trade/order//K' || n, 3, 1 FROM generate_series(1, 30000) AS n"
+        )
+    )
+    connection.execute(text("ANALYZE tb_0031_submit"))
+    statements: list[tuple[str, Any]] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        statements.append((statement, parameters))
+
+    event.listen(connection, "before_cursor_execute", note)
+    page = search_page(connection, replace(wanted, side="submitted", order=order))
+    event.remove(connection, "before_cursor_execute", note)
+    assert page["looked_at"] == 5000
+    for statement, parameters in statements:
+        [[plan]] = connection.exec_driver_sql(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", parameters)
+        assert scanned(plan[0]["Plan"]) <= 11_000
