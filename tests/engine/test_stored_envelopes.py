@@ -88,6 +88,25 @@ def test_sql_replaces_zero_characters_in_an_envelope(session: psycopg.Connection
     assert found == ([text.replace("\0", "\ufffd") for text in texts],)
 
 
+PIECE = """
+    INSERT INTO tb_0030
+        (bref, lk0, store, inc, src_object_id, target, target_user, save_fwd, ack2, status, received_at, source)
+    SELECT n, n, '1.50001.1.1', 1, n, '1.10008', '_pieces', 3, true, 410, now(), '1.50001' FROM (SELECT %s::bigint AS n) AS p"""
+
+
+@pytest.mark.parametrize("name", ["1.50001.1.1.aa.7", 'a "b\\c', "ü/é", "\n\x7f", "a\0b"])
+def test_sql_finds_the_pieces_of_a_document_by_any_name(database: str, name: str) -> None:
+    with psycopg.connect(database) as connection:
+        for bref, pieces in enumerate([f"{name}/0", f"{name}/12", f"x{name}/1", f"{name}x/1"]):
+            envelope = envelope_with({}, {})
+            envelope = replace(envelope, attributes=Attributes(pieces=pieces))
+            connection.execute(PIECE, (bref,))
+            connection.execute("INSERT INTO tb_0030_body VALUES (%s, %s, '')", (bref, encode_envelope(envelope)))
+        shown = name.replace("\0", "\ufffd")
+        found = connection.execute("SELECT bref, number FROM semq_pieces_of('1.50001', %s)", (shown,)).fetchall()
+    assert sorted(found) == [(0, 0), (1, 12)]
+
+
 # Letter and bytes of a value | the value in SQL
 SHOWN: list[tuple[bytes, Any]] = [
     (b"t\x02", True), (b"t\x00", False), (b"V", None), (b"b\x80", -128), (b"B\xff", 255), (b"s\x80\x00", -32768),

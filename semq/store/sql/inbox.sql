@@ -40,7 +40,7 @@ CROSS JOIN LATERAL (SELECT j.envelope, j.envelope -> 'attributes' AS attributes
     FROM (SELECT semq_envelope(b.envelope) AS envelope OFFSET 0) j) e;
 
 -- The pieces of a document that are here, also repeated ones. Their digests are those of the envelopes, because those of the rows
--- are salted if the document was sealed. Envelopes that do not contain the name of a piece are not read.
+-- are salted if the document was sealed. Only envelopes that contain the name are read: as far as JSON does not escape it.
 CREATE OR REPLACE FUNCTION semq_pieces_of(source text, document text) RETURNS TABLE (
     bref bigint, number int, size bigint, digest bytea
 )
@@ -49,8 +49,8 @@ LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     FROM tb_0030 p
     JOIN tb_0030_body b ON b.bref = p.bref
     CROSS JOIN LATERAL (
-        SELECT CASE WHEN position(convert_to(format('"%s/', $2), 'UTF8') IN b.envelope) > 0 THEN semq_envelope(b.envelope) END
-            AS envelope OFFSET 0
+        SELECT CASE WHEN position(convert_to('"' || substring($2 FROM '^[ !#-\[\]-~]*'), 'UTF8') IN b.envelope) > 0
+            THEN semq_envelope(b.envelope) END AS envelope OFFSET 0
     ) e
     CROSS JOIN LATERAL (
         SELECT substring(e.envelope -> 'attributes' ->> 'pieces' FROM length($2) + 2) AS number
