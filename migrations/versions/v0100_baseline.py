@@ -7,7 +7,7 @@ from semq.store.postgres.migration import run
 revision = "0100"
 down_revision = None
 # Fingerprint of the functions and views in ``semq.store.sql`` as of this revision.
-functions = "7ac532baba689a02c77399083a5bde2a6880a321410e5789195f36a02ff2459d"
+functions = "e82a80c588f7eb22bd81aabe2fa0a57595d53c5b3a71ed745215985ed0383473"
 
 
 def upgrade() -> None:
