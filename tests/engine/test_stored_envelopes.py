@@ -91,7 +91,8 @@ def test_sql_replaces_zero_characters_in_an_envelope(session: psycopg.Connection
 PIECE = """
     INSERT INTO tb_0030
         (bref, lk0, store, inc, src_object_id, target, target_user, save_fwd, ack2, status, received_at, source)
-    SELECT n, n, '1.50001.1.1', 1, n, '1.10008', '_pieces', 3, true, 410, now(), '1.50001' FROM (SELECT %s::bigint AS n) AS p"""
+    SELECT n, n, '1.50001.1.1', 1, n, '1.10008', '_pieces', 3, true, 410, now(), '1.50001'
+    FROM (SELECT %s::bigint AS n) AS p"""
 
 
 @pytest.mark.parametrize("name", ["1.50001.1.1.aa.7", 'a "b\\c', "ü/é", "\n\x7f", "a\0b"])
