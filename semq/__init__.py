@@ -1,3 +1,3 @@
 """SEMQ: store-and-forward delivery of business documents between institutions."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"

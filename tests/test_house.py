@@ -72,6 +72,8 @@ PERMITTED_IMPORTS: dict[tuple[str, str], str] = {
     ("migrations", "semq.store"): "revisions use the name of the version table, and the tables",
     ("semq.cli", "semq.app"): "the command line is an application like any other",
     ("semq.cli", "spark_reconcile"): "a command starts the reconciliation",
+    ("semq.cli", "semq.demo"): "a command starts the demo",
+    ("semq.cli", "semq.installation"): "a command writes the files of a new node",
     ("spark_reconcile", "semq.app"): "extracts travel as documents, and repairs are requested as by any application",
     ("semq.folders", "semq.app"): "folders send and receive as any application does",
     ("semq.webhooks", "semq.app"): "webhooks receive as any application does",
@@ -180,6 +182,7 @@ TESTS_WITHOUT_MODULE: dict[str, str] = {
     "tests/crash": "whole nodes, killed",
     "tests/differential": "the broker of a node beside RabbitMQ",
     "tests/interop": "clients of other projects",
+    "tests/release": "the packages of a release",
 }
 
 # word, with a bar because this file must not contain it | why no file may contain it

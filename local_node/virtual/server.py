@@ -31,7 +31,7 @@ def read_server(file: Path) -> ServerSettings:
     """Return the settings of a virtual server. Raises ConfigUnreadable, ConfigInvalid, Misconfigured."""
     written = read_toml(file)
     if not is_virtual(written):
-        raise Misconfigured(f"{file} has no [server]: it describes one node (`semq local run`).")
+        raise Misconfigured(f"{file} has no [server]: it describes one node (`semq node run`).")
     return server_settings(written, file)
 
 

@@ -10,8 +10,8 @@ Most commands ask a running node over AMQP, by its operations.
 | node_kinds | remedies for commands that were given to the wrong kind of node                               |
 | errors     | errors of the command line                                                                    |
 | messages   | ``msg``, ``queue``, ``stuck``, ``failed``, ``worker``, ``import``                             |
-| node       | ``node``, ``call``, ``cert``, ``token``, ``audit``, ``broker``, ``config``, ``db``;           |
-|            | ``local``, ``platform`` and ``server``, which run nodes                                       |
+| node       | ``node``, ``server``, ``call``, ``cert``, ``token``, ``audit``, ``broker``, ``config``, ``db`` |
+| demo       | ``demo``                                                                                      |
 | hub        | ``hub``, ``held``, ``definitions``                                                            |
 | ledger     | ``ledger``, ``verify``, ``reconcile``                                                         |
 | web        | ``web``                                                                                       |

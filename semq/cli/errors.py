@@ -85,7 +85,7 @@ class NoSpark(Misconfigured):
     """The reconciliation needs packages that are not installed."""
 
     code = "SEMQ-2207"
-    remedy = "`./run setup spark` installs them (about 500 MB), or `pip install semq[spark]`."
+    remedy = "`pip install semq[spark]` installs them (about 500 MB); in a checkout: `./run setup spark`."
 
 
 class NothingSelected(BadInput):

@@ -74,8 +74,8 @@ GROUPS = (
     CommandGroup(
         "node",
         "semq.cli.node.administration:group",
-        "State, enrolment and administration of a node.",
-        ("semq.cli.node.enrolment",),
+        "Make, run, enrol and administer a node.",
+        ("semq.cli.node.process", "semq.cli.node.enrolment"),
     ),
     CommandGroup(
         "hub",
@@ -90,9 +90,7 @@ GROUPS = (
     CommandGroup("audit", "semq.cli.node.audit:group", "The audit log of a node: acts, their users and outcomes."),
     CommandGroup("definitions", "semq.cli.hub.definitions:group", "A hub's institutions and their agreements."),
     CommandGroup("ledger", "semq.cli.ledger.proofs:group", "A node's ledger: check its hash chain."),
-    CommandGroup("local", "semq.cli.node.process:local", "Run an institution's node."),
     CommandGroup("server", "semq.cli.node.virtual_server:group", "Run many institutions' nodes in one process."),
-    CommandGroup("platform", "semq.cli.node.process:platform", "Run the hub."),
     CommandGroup("config", "semq.cli.node.configuration:group", "Check and show configurations."),
     CommandGroup(
         "db", "semq.cli.node.database:group", "A node's database: version of the tables, URL, roles for applications."
@@ -107,6 +105,7 @@ GROUPS = (
 )
 PASS_ARGUMENTS_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 TOP_COMMANDS = (
+    TopCommand("demo", "semq.cli.demo:demo", {"context_settings": PASS_ARGUMENTS_ON}),
     TopCommand("call", "semq.cli.node.call:call"),
     TopCommand("verify", "semq.cli.ledger.proofs:verify"),
     TopCommand("reconcile", "semq.cli.ledger.reconciliation:reconcile", {"context_settings": PASS_ARGUMENTS_ON}),

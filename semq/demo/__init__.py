@@ -2,7 +2,7 @@
 
 | module         | contents                                                                  |
 |----------------|---------------------------------------------------------------------------|
-| __main__       | the command line of ``./run demo``                                        |
+| __main__       | the command line                                                          |
 | configuration  | the installation: names and settings of the nodes                         |
 | scenario       | the steps                                                                 |
 | cluster        | other steps: a hub of several instances, of which one is killed           |
@@ -10,4 +10,6 @@
 | tracker        | the documents: files, states, counts at the end                           |
 | display        | the printed lines                                                         |
 | reconciliation | the last step: comparison of the ledgers                                  |
+
+The folder ``documents`` has the files that are sent unless others are named.
 """

@@ -1,4 +1,4 @@
-"""``python -m semq.demo``: command line and exit status of the demo."""
+"""``semq demo``, and ``./run demo`` of a checkout: command line and exit status of the demo."""
 
 import argparse
 import asyncio
@@ -19,11 +19,14 @@ from semq.errors import SemqError
 EXIT_GOOD, EXIT_BAD, EXIT_UNAVAILABLE, EXIT_INTERRUPTED = 0, 1, 69, 130
 
 
-def read_options(argv: list[str] | None = None) -> argparse.Namespace:
-    """Read the command line. A usage error ends the process with status 2."""
+def read_options(argv: list[str] | None = None, semq: str = "semq", demo: str = "semq demo") -> argparse.Namespace:
+    """Read the command line. A usage error ends the process with status 2.
+
+    ``semq``, ``demo``: commands as the user types them, for texts.
+    """
     parser = argparse.ArgumentParser(
         allow_abbrev=False,
-        prog="./run demo",
+        prog=demo,
         description="Start a hub and two institutions, 10008 and 56001, as processes with their own databases. "
         "10008 sends a folder of documents while 56001 is online, then again while 56001 is offline. 56001 is started "
         "again and receives them; at the end 10008 has a receipt for every document. Then Spark compares the ledgers.",
@@ -37,7 +40,7 @@ def read_options(argv: list[str] | None = None) -> argparse.Namespace:
         type=Path,
         default=SAMPLES,
         metavar="DIR",
-        help="folder of the files to send; default: examples/documents",
+        help="folder of the files to send; default: eight sample documents",
     )
     add(
         "--count",
@@ -72,6 +75,7 @@ def read_options(argv: list[str] | None = None) -> argparse.Namespace:
     )
     add("--no-reconcile", action="store_false", dest="reconcile", help="skip the reconciliation by Spark at the end")
     add("--inject", action="store_true", help="plant defects in the extracts, which the reconciliation must find")
+    parser.set_defaults(semq=semq, demo=demo)
     options = parser.parse_args(argv)
     if not files_in(options.documents):
         parser.error(f"{options.documents} is not a folder with files; name one: --documents DIR")
@@ -89,9 +93,9 @@ def read_options(argv: list[str] | None = None) -> argparse.Namespace:
     return options
 
 
-def main() -> int:
-    """Run the demo and return its exit status."""
-    options = read_options()
+def main(argv: list[str] | None = None, **commands: str) -> int:
+    """Run the demo and return its exit status. ``commands``: as for `read_options`."""
+    options = read_options(argv, **commands)
     console = Console(stderr=options.json, highlight=False)
     try:
         scenario = ClusterScenario if options.cluster else HublessScenario if options.no_hub else Scenario
@@ -110,4 +114,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(semq="./run semq", demo="./run demo"))

@@ -15,7 +15,7 @@ from semq.demo.reconciliation import Reconciliation
 from semq.demo.tracker import STATES, DocumentTracker, TrackedDocument
 from semq.moments import time_of_day
 
-SAMPLES = Path(__file__).parents[2] / "examples" / "documents"
+SAMPLES = Path(__file__).with_name("documents")
 # From this number of documents on, only every second document has lines; from twice the number, every third.
 SHOWN_MAX = 120
 # Count in the result of `tracker` | its description in the box
@@ -35,16 +35,16 @@ MEANINGS = {
 }
 HINTS = """
 What to try next
-  ./run demo --stay          leave the nodes running, to use them from another terminal
-  ./run demo --count 500     more documents; kill -9 any process of a node meanwhile
-  ./run demo --inject        plant defects, which the reconciliation must find
-  ./run demo --cluster       a hub of two instances, of which one is killed, and a standby
+  {demo} --stay          leave the nodes running, to use them from another terminal
+  {demo} --count 500     more documents; kill -9 any process of a node meanwhile
+  {demo} --inject        plant defects, which the reconciliation must find
+  {demo} --cluster       a hub of two instances, of which one is killed, and a standby
 """
 HINTS_STAYING = """
 What to try next, in another terminal
-  ./run semq msg send --node {sender.url} --to 56001 --type order --file README.md --wait delivered
-  ./run semq msg list --node {sender.url}
-  ./run semq node status --node {hub.url}
+  {semq} msg send --node {sender.url} --to 56001 --type order --file FILE --wait delivered
+  {semq} msg list --node {sender.url}
+  {semq} node status --node {hub.url}
 """
 
 

@@ -59,7 +59,9 @@ async def reconcile(
     ``hub_died``: the hub was killed during the demo.
     """
     if not await _install_spark(say):
-        return Reconciliation("left_out", detail="It needs the packages that `./run setup spark` installs.")
+        return Reconciliation(
+            "left_out", detail="It needs packages: `pip install semq[spark]`, in a checkout `./run setup spark`."
+        )
     try:
         say("every node extracts today's lines of its ledger")
         # 10008 is last: it may send its extract as a document, and no extract may contain lines of that document.

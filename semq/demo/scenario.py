@@ -77,7 +77,7 @@ class Scenario:
     async def run(self) -> tuple[dict[str, Any], Reconciliation | None]:
         """Run all steps. Return what the function ``run`` returns."""
         options, places = self._options, self._places
-        source = "the sample documents of examples/documents" if options.documents == SAMPLES else options.documents
+        source = "the sample documents" if options.documents == SAMPLES else options.documents
         folder_at_end = "kept" if options.keep else "removed at the end except for the report; --keep keeps it"
         self._display.print_line(f"SEMQ demo: 10008 sends {source} {self.way()}.")
         self._display.print_line(f"All files are in {self._folder} ({folder_at_end}).")
@@ -103,9 +103,9 @@ class Scenario:
                 secure=options.secure and not options.direct,
             )
             self._display.reconciliation(result)
-        self._display.print_line(
-            HINTS_STAYING.format(sender=places[SENDER], hub=places[HUB]) if options.stay else HINTS
-        )
+        hints = HINTS_STAYING if options.stay else HINTS
+        named = {"sender": places[SENDER], "hub": places.get(HUB), "semq": options.semq, "demo": options.demo}
+        self._display.print_line(hints.format(**named))
         if options.stay:
             await self._stay()
         return counts, result

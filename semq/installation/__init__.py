@@ -3,6 +3,7 @@
 | module         | contents                                                       |
 |----------------|----------------------------------------------------------------|
 | configuration  | the configuration files of all nodes                           |
+| new_node       | the commented configuration of one new node                    |
 | empty_database | copies of an empty database with all tables, for new nodes     |
 | process        | one node as a process: start, wait, end                        |
 | supervision    | one node that is started again after an unexpected end         |

@@ -21,7 +21,7 @@ class DriverMissing(Misconfigured):
     """No driver for this kind of database is installed."""
 
     code = "SEMQ-2503"
-    remedy = "Install the driver into the environment of semq (`./run python -m pip install NAME`), or use CSV."
+    remedy = "Install the driver into the environment of semq (`pip install NAME`), or use CSV."
 
 
 class SourceUnavailable(Unavailable):

@@ -35,7 +35,7 @@ class WrongKind(Misconfigured):
     """The configuration describes a node of the other kind."""
 
     code = "SEMQ-2005"
-    remedy = "Use the command for this kind (`semq platform run` or `semq local run`), or name another file."
+    remedy = "`semq node run` starts the kind that the file names. Otherwise name another file."
 
 
 class Runnable(Protocol):

@@ -23,8 +23,9 @@ USED_OTHERWISE = {
 
 
 def test_every_required_package_is_imported() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    written = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    project, tools = written["project"], written["dependency-groups"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values(), tools["build"], tools["test"]]
     required = [requirement for group in groups for requirement in group]
     names = {canonicalize_name(re.split(r"[\[<>=!~ ]", one)[0]) for one in required}
     files = [file for file in committed() if file.suffix == ".py"]

@@ -1,4 +1,4 @@
-"""The docstring of each package of the product and of ``bench`` names each module and package in it.
+"""The docstring of each package of the product, of ``bench`` and of ``release`` names each module and package in it.
 
 Names count in the first column of a table, and in double backquotes.
 """
@@ -17,7 +17,7 @@ WITHOUT_MAP = {
     "migrations.versions": "numbered revisions",
 }
 FOLDERS = [file.parent for file in modules().values() if file.name == "__init__.py"]
-FOLDERS += [file.parent for file in (ROOT / "bench").rglob("__init__.py")]
+FOLDERS += [file.parent for folder in ("bench", "release") for file in (ROOT / folder).rglob("__init__.py")]
 PACKAGES = {".".join(folder.relative_to(ROOT).parts): folder for folder in FOLDERS}
 
 

@@ -80,6 +80,7 @@ console/test_pictures.py               slow,browser          console
 installation/test_process.py           slow,processes        demo
 installation/test_supervision.py       slow,processes        demo
 interop                                slow,processes        interop
+release                                slow,processes        release
 engine/receiver/test_pieces.py         slow                  file
 engine/receiver/test_handover.py       slow                  file
 engine/sender/test_submission.py       slow                  file

@@ -88,6 +88,7 @@ TABLE = """
    6 flows/pieces/test_pieces_cost.py
   10 flows/pieces/test_pieces_refused.py
   10 flows/pieces/test_pieces_restored.py
+  60 release/test_packages.py
   16 store/postgres/refusals/test_refusals.py::test_any_sqlstate_at_the_receiver_is_one_rejected_document
   18 flows/real_nodes/test_spans.py
   28 flows/real_nodes/test_stuck.py

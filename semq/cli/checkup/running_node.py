@@ -130,4 +130,4 @@ def _finding_of_instance(instance: dict[str, Any]) -> Finding:
 
 def start_command(settings: Settings) -> str:
     """Return the command that starts a node, which is the advice for a node that does not run."""
-    return f"./run node {settings.node.kind} --config {settings.file or 'FILE'}"
+    return f"semq node run --config {settings.file or 'FILE'}"

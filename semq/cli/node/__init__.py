@@ -12,6 +12,6 @@
 | broker         | ``broker``                                                            |
 | configuration  | ``config check|show``                                                 |
 | database       | ``db``                                                                |
-| process        | ``local run``, ``platform run``                                       |
+| process        | ``node init|run``                                                     |
 | virtual_server | ``server``: the nodes of many institutions in one process             |
 """

@@ -1,6 +1,6 @@
 """``semq node status|health|metrics|incarnation|drain|reload|list``: state and administration of a node.
 
-``enrolment`` adds ``semq node enroll`` to the same group.
+``process`` adds ``semq node init`` and ``run`` to the same group, ``enrolment`` adds ``semq node enroll``.
 """
 
 from typing import Annotated

@@ -2,12 +2,12 @@
 
 import platform
 from enum import StrEnum
-from importlib.metadata import version as version_of
 from typing import Annotated
 
 import typer
 from typer.completion import get_completion_script  # type: ignore[attr-defined]  # documented, not exported
 
+from semq import __version__
 from semq.cli.output.printer import Output
 from semq.cli.session import JsonOption
 
@@ -23,7 +23,7 @@ class Shell(StrEnum):
 def version(json: JsonOption = False) -> None:
     """Show the versions of SEMQ and Python."""
     out = Output(as_json=json)
-    facts = {"semq": version_of("semq"), "python": platform.python_version(), "system": platform.system()}
+    facts = {"semq": __version__, "python": platform.python_version(), "system": platform.system()}
     if json:
         out.data(facts)
     else:

