@@ -28,6 +28,7 @@ from local_node.operations.certificates import CertificateOperations
 from local_node.operations.failed import FailedOperations
 from local_node.operations.legacy import LegacyOperations
 from local_node.operations.messages import LocalOperations
+from local_node.operations.missing import EVERY_S, JOB, MissingDocuments
 from local_node.operations.submission import SubmitOperation
 from local_node.operations.table import OPERATIONS
 from local_node.operations.trace import Traces
@@ -154,6 +155,7 @@ class LocalNode(Node[LocalEngine]):
         self.store.note_missing_commits(
             f"{peer} has seen start {seen} of this store, and this is start {present}, so it was restored from a backup"
         )
+        self.clockwork.hasten(JOB)
 
     async def _waiting_for(self, user: str, at_most: int) -> int:
         return await self.store.execute(waiting_for, user, at_most)
@@ -193,7 +195,7 @@ class LocalNode(Node[LocalEngine]):
         vhost.register(SubmitExchange(vhost, lambda: self.engine, self.turn, self._sizes(), self.uploads))
         vhost.queues = QueuesWithInboxes(vhost.queues, self.inboxes)
         declare_events(vhost)
-        answers = Answers(self)
+        answers, self.missing = Answers(self), MissingDocuments(self)
         self.uplink = Uplink(
             self.address, self._hub_addresses(), self._uplink_settings(self.settings.hub), lambda: self.engine,
             self.identity, self.clock, self.turn, answers.listen, self._dialling_end(),
@@ -318,6 +320,7 @@ class LocalNode(Node[LocalEngine]):
             ScheduledJob("schedule", SCHEDULE_POLL_S * factor, lambda: self.schedule.release_due()),
             ScheduledJob("pieces", SQL_POLL_S * factor, lambda: self.transfers.search()),
             ScheduledJob("remains", SWEEP_S * factor, lambda: self.remains.sweep()),
+            ScheduledJob(JOB, EVERY_S, lambda: self.missing.ask()),
             ScheduledJob("sql_done", sql_poll_s, partial(self._run_after_notify, "sql_done")),
         ]
         if self.settings.database.url is None:
@@ -389,6 +392,7 @@ class LocalNode(Node[LocalEngine]):
             Outlook(self),
             Jobs(self),
             Traces(self),
+            self.missing,
             TokenOperations(self),
             AuditOperations(self),
             LegacyOperations(self),
@@ -426,6 +430,7 @@ class LocalNode(Node[LocalEngine]):
             base["datagrams"] = status_of(end for end in (self.offering, *dialled) if end is not None)
         sent = self.engine.uplink.sent_directly
         base["direct"] = self.direct.status(sent) if self.direct is not None else {}
+        base["missing"] = self.missing.survey.facts() if self.missing.survey is not None else None
         base["drained"] = self.engine.acceptance.stopping
         if self.node_identity is not None:
             base["certificate"] = self.certificate_status()

@@ -13,6 +13,7 @@ from semq.clock import Clock
 from semq.config.settings import Settings
 from semq.engine.local_engine import LocalEngine
 from semq.engine.secrecy.sealing import Sealing
+from semq.service.clockwork import Clockwork
 from semq.service.credentials.identity import NodeIdentity
 from semq.service.operations.messages import ReadableNode
 from semq.store.postgres.store import PostgresStore
@@ -27,6 +28,7 @@ class OperatedLocalNode(ReadableNode, Protocol):
     address: Address
     store: PostgresStore
     engine: LocalEngine
+    clockwork: Clockwork
     inboxes: Inboxes
     submissions: SqlSubmissions
     schedule: ScheduledDocuments

@@ -5,6 +5,8 @@
 | trace     | sender or target | lk0; optional nonce, | node, events: the hub's ledger of a message; with a nonce |
 |           |                  | target               | ``other``: the answer of the node at the other end; if    |
 |           |                  |                      | there are any, ``unreached``: stores without an answer    |
+| exchanged | an institution   | partner, nonce,      | ``other``: the answer of the partner (PROTOCOL.md section |
+|           |                  | since, place         | 20), which names only documents of these two institutions |
 
 An institution that is neither sender nor target gets the same answer as for an unknown message. The answer of the node
 at the other end (``semq.service.story``) is passed on unchanged, with its signature.
@@ -30,6 +32,7 @@ from semq.foreign_text import shortened
 from semq.pki.errors import TokenRefused
 from semq.service import story
 from semq.service.admin import RequestExchange, typed
+from semq.service.exchanged import ExchangedQuestion
 from semq.service.operations.messages import MessageReading, TraceMessage
 from semq.service.operations.operation import Caller, look
 from semq.store.rows import Event
@@ -57,6 +60,14 @@ class TraceQuestion(msgspec.Struct, frozen=True):
     target: str = ""
 
 
+class PartnerQuestion(ExchangedQuestion, frozen=True, kw_only=True):
+    """A question to a partner which documents it has exchanged with the asker."""
+
+    partner: str
+    nonce: str = ""
+    signature: str = ""
+
+
 class AskService:
     """The handlers of ``semq.ask``."""
 
@@ -66,7 +77,10 @@ class AskService:
 
     def exchange(self, vhost: VirtualHost) -> RequestExchange:
         """Return the exchange for the virtual host."""
-        requests = {"trace": typed("trace", TraceQuestion, self.trace)}
+        requests = {
+            "trace": typed("trace", TraceQuestion, self.trace),
+            "exchanged": typed("exchanged", PartnerQuestion, self.exchanged),
+        }
         return RequestExchange(ASK_EXCHANGE, vhost, requests, CONCURRENT_MAX, REQUEST_BYTES_MAX)
 
     async def trace(self, session: SessionInfo, question: TraceQuestion) -> dict[str, Any]:
@@ -82,7 +96,15 @@ class AskService:
         if not nonce:
             return answer
         other_end = str(lk0.node) if asker != lk0.node else question.target.partition("/")[0]
-        return answer | {"other": await self._ask(other_end, str(asker), lk0, nonce)}
+        return answer | {"other": await self._ask(other_end, _about(lk0, str(asker), nonce))}
+
+    async def exchanged(self, session: SessionInfo, question: PartnerQuestion) -> dict[str, Any]:
+        """Pass a question on to a partner. Raises TokenRefused, BadAddress."""
+        partner, asker = str(parse_address(question.partner).node), str(_asker(session))
+        asked = {"since": question.since, "place": question.place}
+        proof = {"nonce": question.nonce[:NONCE_MAX], "signature": question.signature}
+        passed_on = {"asker": asker, **proof, "exchanged": asked}
+        return {"other": await self._ask(partner, passed_on)}
 
     def handlers(self) -> dict[str, Handler]:
         """Return the handlers of questions of other instances."""
@@ -108,9 +130,8 @@ class AskService:
         unreached = [store_text(answer.store) for answer in answers if answer.unreached or answer.error]
         return sorted(events, key=lambda line: int(line["at"])), unreached
 
-    async def _ask(self, other_end: str, asker: str, lk0: LK0, nonce: str) -> dict[str, Any]:
+    async def _ask(self, other_end: str, question: Mapping[str, Any]) -> dict[str, Any]:
         """Return the node's ``story`` and ``signature``, or why there is no answer (``unanswered``)."""
-        question = {"lk0": str(lk0), "asker": asker, "nonce": nonce}
         session, member = self._node.engine.sessions.get(other_end), self._node.membership
         link = session.link if session is not None else None
         if member is not None and isinstance(link, CarriedLink):  # present at another instance
@@ -141,7 +162,7 @@ class AskService:
         hub, lk0 = str(self._node.address), parse_lk0(traced["lk0"])
         hub_lines = [{"node": hub, **event} for event in traced["events"]]
         parties = [str(lk0.node), *sorted(_targets(traced["events"]) - {str(lk0.node)})]
-        answers = await asyncio.gather(*(self._ask(party, hub, lk0, "hub") for party in parties))
+        answers = await asyncio.gather(*(self._ask(party, _about(lk0, hub, "hub")) for party in parties))
         lines_of_all, unanswered = list(hub_lines), list[dict[str, str]]()
         for answer in answers:
             try:
@@ -156,6 +177,11 @@ class AskService:
 
 
 TRACE = (look("msg.trace", AccessRole.VIEWER, TraceMessage, AskService.trace_all),)
+
+
+def _about(lk0: LK0, asker: str, nonce: str) -> dict[str, str]:
+    """Return a question about a message for the node at its other end."""
+    return {"lk0": str(lk0), "asker": asker, "nonce": nonce}
 
 
 def _error_text(error: Any) -> str:

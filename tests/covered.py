@@ -135,6 +135,7 @@ semq.service.operations.census         service/operations/test_overview.py
 semq.service.operations.inquiry        flows/real_nodes/test_stuck.py
 semq.service.operations.node           service/monitoring/test_health.py
 semq.service.requirements              store/postgres/conditions/test_requirements.py
+semq.service.exchanged                 local_node/operations/test_missing.py
 semq.service.story                     local_node/operations/test_trace.py
 semq.store.broker.operations           broker/durable/test_journal.py
 semq.store.broker.statements           store/broker/test_store.py

@@ -18,10 +18,13 @@ from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError
 from semq.amqp.events import Delivered
 from semq.engine.errors import NotThere
+from semq.engine.secrecy.sealing import KeyHolder
 from semq.errors import BadInput, SemqError, Unavailable
-from semq.service import story
+from semq.service import exchanged, story
 from semq.service.admin import describe
+from semq.service.exchanged import ExchangedQuestion
 from semq.store.views import messages
+from semq.store.views.exchanged import page
 from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
 from semq.umx_t.locator import parse_lk0
@@ -46,6 +49,8 @@ class PassedQuestion(msgspec.Struct):
     asker: str  #: according to the hub; the story is signed for this asker
     lk0: str = ""
     nonce: str = ""
+    exchanged: ExchangedQuestion | None = None  #: the documents exchanged with the asker, instead of a story
+    signature: str = ""  #: of the asker, with ``exchanged``
     authority: SuccessionQuestion | None = None  #: the hub's own question, about its authority
 
 
@@ -99,6 +104,11 @@ class Answers:
     async def _result(self, question: PassedQuestion) -> Mapping[str, Any]:
         if question.authority is not None:
             return await self._duty.carry_out(question.authority)
+        if question.exchanged is not None:
+            asker, nonce = question.asker, question.nonce
+            asked = exchanged.question_bytes(asker, str(self._node.address), nonce, question.exchanged)
+            story.is_proved(self._keys, asker, asked, question.signature)
+            return await self._page(question.exchanged, asker, nonce)
         link = self._node.uplink.link
         if link is None:
             raise NotThere(id=question.lk0)
@@ -110,15 +120,36 @@ class Answers:
             raise Unavailable(BUSY)
         return await self._story(lk0, asker, nonce, "")
 
+    async def exchanged_page(self, question: ExchangedQuestion, asker: str, nonce: str) -> Mapping[str, Any]:
+        """Return a page of exchanged documents for a partner that asks directly. Raises NotTold, Unavailable."""
+        if not self._admit_question():
+            raise Unavailable(BUSY)
+        return await self._page(question, asker, nonce)
+
+    async def _page(self, question: ExchangedQuestion, asker: str, nonce: str) -> Mapping[str, Any]:
+        self._check_willing()
+        rows, following = await self._node.store.execute(page, asker, question.since, question.place)
+        text = msgspec.json.encode({"rows": rows, "next": following})
+        return self._signed(exchanged.signed_bytes(str(self._node.address), asker, nonce, question, text), text)
+
     async def _story(self, locator: str, asker: str, nonce: str, hub: str) -> Mapping[str, Any]:
-        section = self._node.settings.hub
-        if section is not None and not section.answer_partners:
-            raise NotTold
+        self._check_willing()
         lk0, own = str(parse_lk0(locator)), str(self._node.address)
         events = await self._node.store.execute(messages.trace, lk0)
         text = story.story_for(events, lk0, own, asker, hub)
-        keys = self._node.sealing.keys if self._node.sealing is not None else None
-        return {"node": own, "story": text.decode(), "signature": story.sign(keys, own, asker, nonce, lk0, text)}
+        return self._signed(story.signed_bytes(own, asker, nonce, lk0, text), text)
+
+    def _check_willing(self) -> None:
+        section = self._node.settings.hub
+        if section is not None and not section.answer_partners:
+            raise NotTold
+
+    def _signed(self, signed: bytes, text: bytes) -> Mapping[str, Any]:
+        return {"node": str(self._node.address), "story": text.decode(), "signature": story.sign(self._keys, signed)}
+
+    @property
+    def _keys(self) -> KeyHolder | None:
+        return self._node.sealing.keys if self._node.sealing is not None else None
 
 
 def _answer(channel: ClientChannel, correlation_id: str, answer: Mapping[str, Any]) -> None:

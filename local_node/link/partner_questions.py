@@ -12,6 +12,7 @@ from local_node.link.answers import Answers
 from semq.broker.services import SessionInfo
 from semq.broker.vhost import VirtualHost
 from semq.service.admin import RequestExchange, typed
+from semq.service.exchanged import ExchangedQuestion
 
 ASK_EXCHANGE = "semq.ask"
 CONCURRENT_MAX = 4  # requests of one partner
@@ -26,6 +27,12 @@ class DirectQuestion(msgspec.Struct, frozen=True):
     nonce: str = ""
 
 
+class DirectExchangedQuestion(ExchangedQuestion, frozen=True, kw_only=True):
+    """A question which documents were exchanged with the partner."""
+
+    nonce: str = ""
+
+
 class PartnerQuestions:
     """The handler of ``semq.ask``."""
 
@@ -33,10 +40,17 @@ class PartnerQuestions:
         self._answers = answers
 
     def exchange(self, vhost: VirtualHost) -> RequestExchange:
-        requests = {"trace": typed("trace", DirectQuestion, self.trace)}
+        requests = {
+            "trace": typed("trace", DirectQuestion, self.trace),
+            "exchanged": typed("exchanged", DirectExchangedQuestion, self.exchanged),
+        }
         return RequestExchange(ASK_EXCHANGE, vhost, requests, CONCURRENT_MAX, REQUEST_BYTES_MAX)
 
     async def trace(self, session: SessionInfo, question: DirectQuestion) -> dict[str, Any]:
         """Return this node's story of a message for the partner. Raises BadLocator, NotThere, NotTold, Unavailable."""
         story = await self._answers.story(question.lk0, session.user, question.nonce[:NONCE_MAX])
         return {"node": story["node"], "events": [], "other": story}
+
+    async def exchanged(self, session: SessionInfo, question: DirectExchangedQuestion) -> dict[str, Any]:
+        """Return documents exchanged with the partner. Raises NotTold, Unavailable."""
+        return {"other": await self._answers.exchanged_page(question, session.user, question.nonce[:NONCE_MAX])}

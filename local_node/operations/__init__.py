@@ -6,6 +6,7 @@
 | submission   | ``msg.submit``                                                      |
 | messages     | cancel, hold, release, resend; requeue and remove; drain            |
 | trace        | ``msg.trace``: the records of sender, hub and receiver              |
+| missing      | ``node.missing``: what a restored store lacks                       |
 | legacy       | messages that an older SEMQ delivered before the import             |
 | failed       | list, show and park failed documents                                |
 | users        | ``users.list``                                                      |

@@ -4,6 +4,7 @@ from local_node.operations.certificates import CERTIFICATES
 from local_node.operations.failed import FAILED
 from local_node.operations.legacy import LEGACY
 from local_node.operations.messages import MESSAGES
+from local_node.operations.missing import MISSING
 from local_node.operations.submission import SUBMISSION
 from local_node.operations.trace import TRACE
 from local_node.operations.users import USERS
@@ -29,6 +30,7 @@ OPERATIONS = (
     *OVERVIEW,
     *OUTLOOK,
     *TRACE,
+    *MISSING,
     *LEGACY,
     *INQUIRY,
     *PROOFS,

@@ -149,7 +149,8 @@ class Traces:
         keys = self._node.sealing.keys if self._node.sealing is not None else None
         text = str(answer.get("story")).encode("utf-8", "surrogatepass")
         try:
-            proved = story.is_proved(keys, answerer, own_address, nonce, lk0, text, str(answer.get("signature") or ""))
+            signed = story.signed_bytes(answerer, own_address, nonce, lk0, text)
+            proved = story.is_proved(keys, answerer, signed, str(answer.get("signature") or ""))
             answered = story.read(text)
         except (SemqError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             passed_on = f"{replier} passed on an answer that {answerer} did not give"

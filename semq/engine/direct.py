@@ -18,6 +18,7 @@ from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.records import Presence
 
 INTRODUCTIONS_MAX = 10  # introductions in one session
+RECORDS_MAX = 2  # records of one packet: an introduction, and the start that the partner has seen
 CERTIFICATES_MAX = 16  # certificates in one introduction
 
 
@@ -86,7 +87,7 @@ class DirectSessions:
             self._violation(peer, IntroducedTooOften(peer=str(peer)))
             return
         node = str(peer)
-        for record in packet.records[:1]:
+        for record in packet.records[:RECORDS_MAX]:
             if record.node == str(self._core.address) and record.start_seen:
                 self._note_start_seen(record, peer)
             elif record.node != node:

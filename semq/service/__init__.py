@@ -17,6 +17,7 @@
 | admin, access, operations       | the administration exchange, its users, its operations                |
 | message_names, large_documents  | the search for a message by its name; documents in pieces             |
 | story                           | the history of a message, as an answer to another party               |
+| exchanged                       | documents exchanged with a partner, as an answer to the partner       |
 | credentials                     | keys, certificates, TLS contexts, sealing                             |
 | monitoring                      | health, alerts, metrics                                               |
 | telemetry                       | spans of documents for an OpenTelemetry collector                     |

@@ -71,25 +71,23 @@ def _story_line(line: Mapping[str, Any]) -> StoryLine:
     return StoryLine(**{name: line[name] for name in FIELDS}, detail=shortened(detail, 200))
 
 
-def sign(keys: KeyHolder | None, answerer: str, asker: str, nonce: str, lk0: str, story: bytes) -> str:
-    """Return the signature of a story; empty if the node has no key."""
+def sign(keys: KeyHolder | None, signed: bytes) -> str:
+    """Return the signature of an answer; empty if the node has no key. ``signed``: see ``signed_bytes``."""
     key = keys.signing if keys is not None else None
-    return "" if key is None else write_signature(key, _signed_bytes(answerer, asker, nonce, lk0, story))
+    return "" if key is None else write_signature(key, signed)
 
 
-def is_proved(
-    keys: KeyHolder | None, answerer: str, asker: str, nonce: str, lk0: str, story: bytes, signature: str
-) -> bool:
-    """Whether the answering node has signed the story; False if no certificate of that node is known.
+def is_proved(keys: KeyHolder | None, answerer: str, signed: bytes, signature: str) -> bool:
+    """Whether the answering node has signed its answer; False if no certificate of that node is known.
 
     Raises ReceiptForged if the signature is missing, SignerUnknown, and the errors of ``verify``.
     """
     if keys is None or not keys.knows(answerer):
         return False
     if not signature:
-        raise ReceiptForged("The story is not signed.", source=answerer)
+        raise ReceiptForged("The question or answer is not signed.", source=answerer)
     key_id, signature_bytes = read_signature(signature)
-    verify(keys.signer(answerer, key_id), signature_bytes, _signed_bytes(answerer, asker, nonce, lk0, story))
+    verify(keys.signer(answerer, key_id), signature_bytes, signed)
     return True
 
 
@@ -107,5 +105,6 @@ def checked_event(event: Mapping[str, Any]) -> dict[str, Any]:
     return {**event, **msgspec.to_builtins(msgspec.convert(fields, StoryLine))}
 
 
-def _signed_bytes(answerer: str, asker: str, nonce: str, lk0: str, story: bytes) -> bytes:
+def signed_bytes(answerer: str, asker: str, nonce: str, lk0: str, story: bytes) -> bytes:
+    """Return the bytes that the signature of a story covers."""
     return canonical("semq story 1", answerer, asker, nonce, lk0, sha256(story).digest())

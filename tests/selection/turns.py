@@ -126,6 +126,7 @@ TABLE = """
    3 local_node/link/test_hub_addresses.py
    5 local_node/link/test_partner_questions.py
    5 local_node/link/test_uplink.py
+  15 local_node/operations/test_missing.py
    3 local_node/operations/test_table.py::test_any_arguments_are_read_or_refused
   17 local_node/operations/test_trace.py
    5 local_node/pieces/test_remains.py

@@ -2,7 +2,7 @@
 
 | module         | contents                                                              |
 |----------------|-----------------------------------------------------------------------|
-| administration | ``node status|health|metrics|incarnation|drain|reload|list``          |
+| administration | ``node status|health|metrics|missing|drain|…``                        |
 | status         | the printed form of ``node status``                                   |
 | enrolment      | ``node enroll``                                                       |
 | certificates   | ``cert``                                                              |

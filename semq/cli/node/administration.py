@@ -1,14 +1,16 @@
-"""``semq node status|health|metrics|incarnation|drain|reload|list``: state and administration of a node.
+"""``semq node status|health|metrics|incarnation|missing|drain|reload|list``: state and administration of a node.
 
 ``process`` adds ``semq node init`` and ``run`` to the same group, ``enrolment`` adds ``semq node enroll``.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from semq.cli.messages.presentation import name_of
 from semq.cli.node.status import print_counters, print_status
-from semq.cli.output.values import node_name
+from semq.cli.options.times import milliseconds_ago
+from semq.cli.output.values import brief_time, counted, node_name
 from semq.cli.session import Session, on_node
 
 group = typer.Typer()
@@ -68,6 +70,40 @@ async def incarnation(session: Session) -> None:
         session.out.data(facts)
     else:
         session.out.facts(facts)
+
+
+@group.command()
+@on_node
+async def missing(
+    session: Session,
+    since: Annotated[
+        str | None, typer.Option(metavar="AGE", help="Time of the backup, to ask anew: an age (30m, 2h, 7d) or a date.")
+    ] = None,
+) -> None:
+    """List the documents that a node lacks because its database was restored, and whom to ask for each. Exit status 1:
+    some partners have not answered yet.
+    """
+    answer = await session.ask("node.missing", since=milliseconds_ago(since) if since else None)
+    if session.out.as_json:
+        session.out.data(answer)
+    elif answer["since"] is None:
+        session.out.line("no commits are known to be missing; --since asks about documents since a time")
+    else:
+        columns = (("name", "<"), ("at", "<"), ("lost", "<"), ("document", "<"), ("to do", "<"))
+        rows = [(name_of(row), brief_time(row["at"]), *_about_missing(row)) for row in answer["rows"]]
+        session.out.table(columns, rows)
+        session.out.line(f"{counted(answer['count'], 'document')} missing since {answer['since']}, {len(rows)} listed")
+        for party in answer["unanswered"]:
+            session.out.line(f"not answered yet: {node_name(party['node'])}: {party['why']}")
+    if answer["unanswered"]:
+        raise typer.Exit(1)
+
+
+def _about_missing(row: dict[str, Any]) -> tuple[str, str, str]:
+    partner = node_name(row["partner"])
+    if row["lost_as"] == "sender":
+        return "as sender", row["app_key"], f"none: {partner} has received it"
+    return "as receiver", row["app_key"], f"ask {partner} to submit it again"
 
 
 @group.command()

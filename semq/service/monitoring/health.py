@@ -82,8 +82,11 @@ def checks(status: Status, warn_days: float) -> list[Check]:
 def _store(status: Status) -> Check:
     if not status["store_open"]:
         return Check("store", FAILING, "being opened")
-    went_back = status.get("store", {}).get("went_back")
-    return Check("store", WARNING, WENT_BACK + status.get("missing_commits", "")) if went_back else Check("store", OK)
+    parts = [WENT_BACK + status.get("missing_commits", "")] if status.get("store", {}).get("went_back") else []
+    if missing := status.get("missing"):
+        parts += [f"documents that it lacks: {missing['count']} (`semq node missing`)"] if missing["count"] else []
+        parts += [f"partners to be asked yet: {missing['unanswered']}"] if missing["unanswered"] else []
+    return Check("store", WARNING if parts else OK, "; ".join(parts))
 
 
 def _around_store(status: Status) -> Iterable[Check]:

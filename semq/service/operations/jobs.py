@@ -36,6 +36,7 @@ DESCRIPTIONS: dict[str, str] = {
     "definitions": "applies definitions imported by another process",
     "revocation": "ends links of revoked certificates",
     "pieces": "sends the pieces of large documents, and the documents whose pieces have arrived",
+    "missing": "asks partners which documents a restored store lacks",
     "remains": "deletes pieces that no document needs any more",
     "cluster": "records this instance of the hub, and applies changes of the other instances",
     "authority": "continues a change of the hub's authority",

@@ -45,6 +45,7 @@ class Chain:
     def __init__(self, store_uuid: str, head: ChainLink | None) -> None:
         self.store_uuid = store_uuid
         self.head = head
+        self.former_line = 0 if head is None else head.last  #: number of the last line of earlier processes
 
     def changed_links(self, rows: Sequence[Sequence[Any]], packed: Sequence[Buffer]) -> list[ChainLink]:
         """Return the links that these lines change or add; the last one is the next ``head``.

@@ -13,4 +13,5 @@
 | `stuck`       | rows that may be stuck                                                   |
 | `census`      | all rows of the queues, grouped by the columns that decide what is stuck |
 | `held`        | copies that a hub stores                                                 |
+| `exchanged`   | documents exchanged with one partner, from the ledger                    |
 """

@@ -1,0 +1,182 @@
+"""Operation ``node.missing``: the documents that a node has lost because its store was restored from a backup.
+
+The node asks each partner which documents both have exchanged since the last line of its ledger before its start
+(``semq.service.exchanged``), and keeps those of which its own ledger knows nothing. Partners that do not answer are
+asked again at each run of the job ``missing``. The list is in memory; with ``since`` it can be made again at any time.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import structlog
+
+from local_node.link.single_request import VIRTUAL_HOST, request
+from local_node.ports import OperatedLocalNode
+from semq.access_rights import AccessRole
+from semq.errors import SemqError, Unavailable
+from semq.moments import utc_text
+from semq.service import exchanged, story
+from semq.service.errors import UnknownOperation
+from semq.service.exchanged import ExchangedDocument, ExchangedPage, ExchangedQuestion
+from semq.service.operations.arguments import Arguments, Moment
+from semq.service.operations.operation import look
+from semq.store.views.exchanged import newest_before, not_recorded
+from semq.umx_t.address import parse_address
+from semq.umx_t.errors import BadLocator
+from semq.umx_t.short_name import short_name
+
+JOB, EVERY_S, SOON_S = "missing", 60.0, 1.0
+EXCHANGE, PATIENCE_S = "semq.ask", 6.0
+FIRST_ROUND_S = 5.0  # wait of the operation for the first answers; less than the time limit of a command
+PAGES_MAX = 500  # of one partner in one run of the job
+ROWS_KEPT_MAX = 10_000
+CLOCKS_MS = 600_000  # permitted difference between the clocks of two nodes
+OLDER = "its version does not know the question"
+NO_LIST = "it has not sent its list of partners since the start of this node"
+OFFLINE = "it is not online"
+NOT_DIALLED = "it can be asked only over a link that this node dials"
+log = structlog.get_logger("semq.missing")
+
+
+class ListMissing(Arguments, frozen=True, kw_only=True):
+    """The time of the backup."""
+
+    since: Moment | None = None
+
+
+@dataclass(slots=True)
+class Survey:
+    """What the partners have answered about the documents since a time."""
+
+    since: int  #: ms since 1970
+    rows: list[dict[str, Any]] = field(default_factory=list)  #: the first ROWS_KEPT_MAX
+    count: int = 0  #: of all missing documents
+    places: dict[str, str] = field(default_factory=dict)  #: by partner: where its next page begins; empty: all is read
+    unanswered: dict[str, str] = field(default_factory=dict)  #: by partner, why
+    first_round: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what health and status show."""
+        return {"since": utc_text(self.since), "count": self.count, "unanswered": len(self.unanswered)}
+
+
+class MissingDocuments:
+    """The present survey, its job, and the handler of ``node.missing``."""
+
+    def __init__(self, node: OperatedLocalNode) -> None:
+        self._node = node
+        self.survey: Survey | None = None
+
+    async def list(self, arguments: ListMissing) -> dict[str, Any]:
+        """List the documents that partners have exchanged with this node, and that its restored store lacks.
+
+        ``since``: ask anew, about documents since this time. ``unanswered``: partners still to be asked, and why.
+        """
+        if arguments.since is not None and (self.survey is None or self.survey.since != arguments.since):
+            self.survey = Survey(arguments.since)
+            self._node.clockwork.hasten(JOB)
+        survey = self.survey
+        if survey is None:
+            return {"since": None, "count": 0, "rows": [], "unanswered": []}
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_ROUND_S):
+                await survey.first_round.wait()
+        unanswered = [{"node": node, "why": why} for node, why in sorted(survey.unanswered.items())]
+        if not survey.first_round.is_set():
+            unanswered.append({"node": str(self._node.address), "why": "the questions are still being asked"})
+        rows = sorted(survey.rows, key=lambda row: int(row["at"]))
+        return survey.facts() | {"rows": rows, "unanswered": unanswered}
+
+    async def ask(self) -> None:
+        """Ask the partners that have not answered yet. Called by the job."""
+        node = self._node
+        if self.survey is None and node.store.missing_commits:
+            newest = await node.store.execute(newest_before, node.store.chain.former_line)
+            self.survey = Survey(max(0, (newest or 0) - CLOCKS_MS))
+        survey = self.survey
+        if survey is None:
+            return
+        partners = node.engine.partners
+        if partners.has_hub and not partners.is_listed:
+            survey.unanswered = {"hub": NO_LIST}
+            node.clockwork.hasten(JOB, SOON_S)
+            return
+        survey.unanswered.pop("hub", None)
+        before = survey.count
+        for partner in sorted(partners.allowed):
+            if survey.places.get(partner) != "" and self.survey is survey:
+                await self._ask_partner(survey, partner)
+        survey.first_round.set()
+        if survey.count > before:
+            log.error("documents_missing", count=survey.count, since=utc_text(survey.since), text="semq node missing")
+
+    async def _ask_partner(self, survey: Survey, partner: str) -> None:
+        """Read the remaining pages of a partner, or note why there is no answer."""
+        survey.unanswered.pop(partner, None)
+        try:
+            for _ in range(PAGES_MAX):
+                page = await self._page(partner, ExchangedQuestion(survey.since, survey.places.get(partner) or ""))
+                await self._compare(survey, partner, page.rows)
+                survey.places[partner] = page.next
+                if not page.next:
+                    return
+            survey.unanswered[partner] = "it has more pages"
+        except SemqError as error:
+            survey.unanswered[partner] = error.text
+
+    async def _compare(self, survey: Survey, partner: str, rows: Sequence[ExchangedDocument]) -> None:
+        """Keep the documents of a page of which this node's ledger knows nothing."""
+        own = str(self._node.address)
+        senders = {"sender": f"{partner}.", "receiver": f"{own}."}  # by the side of the partner
+        fitting = [row for row in rows if row.lk0.startswith(senders[row.side])]
+        lost = await self._node.store.execute(not_recorded, [row.lk0 for row in fitting])
+        for row in fitting:
+            if row.lk0 in lost:
+                survey.count += 1
+                facts = {"name": short_name(row.lk0) or row.lk0, "partner": partner, "lost_as": LOST_AS[row.side]}
+                survey.rows += [facts | msgspec.structs.asdict(row)][: ROWS_KEPT_MAX - len(survey.rows)]
+
+    async def _page(self, partner: str, question: ExchangedQuestion) -> ExchangedPage:
+        """Ask a partner, through the hub or directly. Raises Unavailable."""
+        node, faults = self._node, list[str]()
+        direct = node.direct.dial_config_for(parse_address(partner), VIRTUAL_HOST) if node.direct is not None else None
+        ways = [] if direct is None else [(direct, partner)]
+        if node.engine.partners.has_hub:
+            if not (node.engine.partners.online.get(partner) or ways):
+                raise Unavailable(OFFLINE)
+            ways.append((node.uplink.dial_config_for(VIRTUAL_HOST), "The hub"))
+        nonce = node.clock.uuid().hex
+        keys = node.sealing.keys if node.sealing is not None else None
+        signature = story.sign(keys, exchanged.question_bytes(str(node.address), partner, nonce, question))
+        asked = {"partner": partner, "nonce": nonce, "signature": signature, **msgspec.structs.asdict(question)}
+        for config, name in ways:
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    reply = await request(config, node.clock, EXCHANGE, "exchanged", asked, name)
+                return self._read(partner, nonce, question, reply.get("other") or {})
+            except TimeoutError:
+                faults.append(f"{name} did not answer within {PATIENCE_S:.0f} s")
+            except SemqError as error:
+                faults.append(f"{name}: {OLDER}" if UnknownOperation.code in error.text else error.text)
+        raise Unavailable("; ".join(faults) or NOT_DIALLED)
+
+    def _read(self, partner: str, nonce: str, question: ExchangedQuestion, answer: Mapping[str, Any]) -> ExchangedPage:
+        """Return the page in an answer. Raises Unavailable, and the errors of a missing or false signature."""
+        if why := str(answer.get("unanswered") or ""):
+            raise Unavailable(OLDER if BadLocator.code in why else why)  # it looks for a message without a name
+        text = str(answer.get("story")).encode("utf-8", "surrogatepass")
+        signed = exchanged.signed_bytes(partner, str(self._node.address), nonce, question, text)
+        keys = self._node.sealing.keys if self._node.sealing is not None else None
+        story.is_proved(keys, partner, signed, str(answer.get("signature") or ""))
+        try:
+            return msgspec.json.decode(text, type=ExchangedPage)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise Unavailable(f"its answer cannot be read: {error}") from error
+
+
+LOST_AS = {"sender": "receiver", "receiver": "sender"}  # by the side of the partner
+MISSING = (look("node.missing", AccessRole.VIEWER, ListMissing, MissingDocuments.list),)
