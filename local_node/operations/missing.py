@@ -49,7 +49,7 @@ class ListMissing(Arguments, frozen=True, kw_only=True):
 
 
 @dataclass(slots=True)
-class Survey:
+class PartnerSurvey:
     """What the partners have answered about the documents since a time."""
 
     since: int  #: ms since 1970
@@ -69,7 +69,7 @@ class MissingDocuments:
 
     def __init__(self, node: OperatedLocalNode) -> None:
         self._node = node
-        self.survey: Survey | None = None
+        self.survey: PartnerSurvey | None = None
 
     async def list(self, arguments: ListMissing) -> dict[str, Any]:
         """List the documents that partners have exchanged with this node, and that its restored store lacks.
@@ -77,7 +77,7 @@ class MissingDocuments:
         ``since``: ask anew, about documents since this time. ``unanswered``: partners still to be asked, and why.
         """
         if arguments.since is not None and (self.survey is None or self.survey.since != arguments.since):
-            self.survey = Survey(arguments.since)
+            self.survey = PartnerSurvey(arguments.since)
             self._node.clockwork.hasten(JOB)
         survey = self.survey
         if survey is None:
@@ -96,7 +96,7 @@ class MissingDocuments:
         node = self._node
         if self.survey is None and node.store.missing_commits:
             newest = await node.store.execute(newest_before, node.store.chain.former_line)
-            self.survey = Survey(max(0, (newest or 0) - CLOCKS_MS))
+            self.survey = PartnerSurvey(max(0, (newest or 0) - CLOCKS_MS))
         survey = self.survey
         if survey is None:
             return
@@ -114,7 +114,7 @@ class MissingDocuments:
         if survey.count > before:
             log.error("documents_missing", count=survey.count, since=utc_text(survey.since), text="semq node missing")
 
-    async def _ask_partner(self, survey: Survey, partner: str) -> None:
+    async def _ask_partner(self, survey: PartnerSurvey, partner: str) -> None:
         """Read the remaining pages of a partner, or note why there is no answer."""
         survey.unanswered.pop(partner, None)
         try:
@@ -128,7 +128,7 @@ class MissingDocuments:
         except SemqError as error:
             survey.unanswered[partner] = error.text
 
-    async def _compare(self, survey: Survey, partner: str, rows: Sequence[ExchangedDocument]) -> None:
+    async def _compare(self, survey: PartnerSurvey, partner: str, rows: Sequence[ExchangedDocument]) -> None:
         """Keep the documents of a page of which this node's ledger knows nothing."""
         own = str(self._node.address)
         senders = {"sender": f"{partner}.", "receiver": f"{own}."}  # by the side of the partner
