@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import structlog
 
 from semq.amqp.content import ContentHeader, Properties
-from semq.amqp.errors import AmqpError, ResourceLocked
+from semq.amqp.errors import AmqpError, NotFound, ResourceLocked
 from semq.amqp.events import Delivered, Returned
 from semq.carrier.batch import open_batch, pack, seal
 from semq.carrier.errors import ForeignBatch, StoreServedElsewhere
@@ -29,6 +29,7 @@ from semq.engine.hub.carrier import Message, StoreName
 from semq.errors import SemqError
 from semq.service.intake import Intake
 from semq.store.work import Work
+from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
 from semq.transport.dialer import DialConfig, dial
 from semq.transport.errors import LinkLost
@@ -39,6 +40,7 @@ PREFETCH = 64  # delivered batches that are not acknowledged
 UNCONFIRMED_MAX = 256  # published batches that are not confirmed
 PAUSE_S_FIRST, PAUSE_S_MAX = 0.2, 5.0  # between attempts to connect
 BIND_AGAIN_S = 5.0  # between declarations of the exchange
+BIND_ATTEMPTS = 3  # to declare it and to bind to it, each time
 EXPIRATION_MS = "15000"  # the broker drops batches that have waited this long, one inquiry interval
 QUEUE_BYTES_MAX = 64 << 20  # size of a queue above which the broker drops its oldest batches
 ALL = "all"  # the only destination that is an exchange, not a queue
@@ -209,12 +211,24 @@ class AmqpCarrier:
             incoming.on_closed = out.on_closed = lambda error: link.link.abort()
             ended = asyncio.ensure_future(link.wait_closed())
             while not (await asyncio.wait([ended], timeout=BIND_AGAIN_S))[0]:
-                # Somebody may have removed the exchange, and another instance may have declared it again.
-                await self._declare_all(incoming)
-                await self._bind_to_all(incoming)
+                await self._bind_again(link)
             log.warning("carrier_lost", address=self.address, error=str(ended.result()))
         finally:
             await link.close(timeout_s=1.0)
+
+    async def _bind_again(self, link: ClientLink) -> None:
+        """Declare the exchange, which somebody may have removed, and bind to it, on a channel of its own.
+
+        Between both it may end again, with the queue of another instance, the only one that was bound to it. The broker
+        then closes this channel, and the others stay.
+        """
+        for _ in range(BIND_ATTEMPTS):
+            channel = await link.open_channel()
+            with suppress(NotFound):
+                await self._declare_all(channel)
+                await self._bind_to_all(channel)
+                channel.close()
+                return
 
     async def _declare_all(self, channel: ClientChannel) -> None:
         await channel.declare_exchange(self._prefix + ALL, "fanout", auto_delete=True)

@@ -1,12 +1,17 @@
-"""The carrier over SEMQ's own broker, and over RabbitMQ, if installed (tests with the parameter ``kind``)."""
+"""The carrier over SEMQ's own broker, and over RabbitMQ (tests with the parameter ``kind``).
+
+RabbitMQ is the one of the system, if installed, or with ``--rabbitmq-root DIR`` that of Debian 13 in DIR.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
+from bench.rabbitmq.debian import install
 from bench.rabbitmq.server import is_installed, rabbitmq
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.events import Returned
@@ -17,6 +22,7 @@ from semq.carrier.batch import pack, seal
 from semq.clock import SystemClock
 from semq.engine.hub.carrier import Asking, Came, Message, StoreName, Went
 from semq.store.work import Work
+from semq.transport.client_channel import ClientChannel
 from semq.transport.dialer import DialConfig, dial
 from semq.transport.turn import Turn
 from tests.memory_store.store import MemoryStore
@@ -26,12 +32,23 @@ T = TypeVar("T")
 KEY = bytes(range(32))
 HUB = "0f0f"
 BODY_MAX = 100_000
-BROKERS = ["semq", *(["rabbitmq"] if is_installed() else [])]
+BROKERS = ["semq", "rabbitmq"]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "kind" in metafunc.fixturenames:
+        has_rabbitmq = is_installed() or metafunc.config.getoption("--rabbitmq-root") is not None
+        metafunc.parametrize("kind", BROKERS if has_rabbitmq else BROKERS[:1])
 
 
 @pytest.fixture(scope="module")
-def rabbit() -> Iterator[int]:
-    with rabbitmq() as port:
+def rabbit(pytestconfig: pytest.Config) -> Iterator[int]:
+    """Return the port of RabbitMQ."""
+    root: Path | None = pytestconfig.getoption("--rabbitmq-root")
+    if root is not None:
+        root = root.absolute()
+        install(root)
+    with rabbitmq(root) as port:
         yield port
 
 
@@ -106,7 +123,6 @@ async def members(*ports: int, count: int = 2) -> AsyncIterator[list[Member]]:
         yield joined
 
 
-@pytest.mark.parametrize("kind", BROKERS)
 async def test_messages_reach_stores_fronts_and_all_other_instances(kind: str, request: pytest.FixtureRequest) -> None:
     async with broker(kind, request) as port, members(port, count=3) as (first, second, third):
         first.carrier.to_store((1, 2), Went("1.a", 1))
@@ -120,7 +136,6 @@ async def test_messages_reach_stores_fronts_and_all_other_instances(kind: str, r
         assert first.messages.empty()
 
 
-@pytest.mark.parametrize("kind", BROKERS)
 async def test_a_message_without_a_queue_is_returned(kind: str, request: pytest.FixtureRequest) -> None:
     async with broker(kind, request) as port, members(port, count=1) as (first,):
         first.carrier.to_store((7, 7), Went("1.a", 1))
@@ -129,7 +144,6 @@ async def test_a_message_without_a_queue_is_returned(kind: str, request: pytest.
         assert await within(first.ended_lives.get()) == 99
 
 
-@pytest.mark.parametrize("kind", BROKERS)
 async def test_one_turn_is_one_batch_for_each_queue(kind: str, request: pytest.FixtureRequest) -> None:
     async with broker(kind, request) as port, members(port) as (first, second):
         for number in range(500):
@@ -142,7 +156,6 @@ async def test_one_turn_is_one_batch_for_each_queue(kind: str, request: pytest.F
         assert second.numbers == [(1, 1, True), (1, 2, False)]
 
 
-@pytest.mark.parametrize("kind", BROKERS)
 async def test_a_store_has_one_owner_and_is_free_when_the_owner_leaves(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
@@ -158,7 +171,6 @@ async def test_a_store_has_one_owner_and_is_free_when_the_owner_leaves(
             await successor.carrier.stop()
 
 
-@pytest.mark.parametrize("kind", BROKERS)
 async def test_foreign_messages_in_the_queues_are_counted_and_dropped(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
@@ -183,7 +195,6 @@ async def test_foreign_messages_in_the_queues_are_counted_and_dropped(
         assert second.carrier.is_joined
 
 
-@pytest.mark.parametrize("kind", BROKERS)
 async def test_a_removed_exchange_reaches_all_instances_again(
     kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,14 +206,35 @@ async def test_a_removed_exchange_reaches_all_instances_again(
         await channel.call(ExchangeDelete(exchange=f"semq.{HUB}.all"), ExchangeDeleteOk)
         await hostile.close()
 
-        async def until_received() -> None:
-            while second.messages.empty():
-                if first.carrier.is_joined:
-                    first.carrier.to_all(Went("1.a", 1))
-                await asyncio.sleep(0.02)
-
-        await within(until_received())
+        await within(until_received(first, second))
         assert second.messages.get_nowait() == (1, Went("1.a", 1))
+        assert second.states.empty()
+
+
+async def until_received(first: Member, second: Member) -> None:
+    """Send from one instance to all until the other has a message."""
+    while second.messages.empty():
+        if first.carrier.is_joined:
+            first.carrier.to_all(Went("1.a", 1))
+        await asyncio.sleep(0.02)
+
+
+async def test_an_exchange_that_ends_between_declaration_and_binding_cuts_nobody(
+    kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("semq.carrier.amqp.BIND_AGAIN_S", 0.05)
+    async with broker(kind, request) as port, members(port) as (first, second):
+        declare, removed = second.carrier._declare_all, asyncio.Event()
+
+        async def declare_and_remove(channel: ClientChannel) -> None:
+            await declare(channel)
+            if not removed.is_set():
+                removed.set()
+                await channel.call(ExchangeDelete(exchange=f"semq.{HUB}.all"), ExchangeDeleteOk)
+
+        monkeypatch.setattr(second.carrier, "_declare_all", declare_and_remove)
+        await within(removed.wait())
+        await within(until_received(first, second))
         assert second.states.empty()
 
 
