@@ -62,9 +62,12 @@ _measuring = pytest.StashKey[Measuring]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--quick``, ``--system-postgres``, ``--deep`` and ``--turn``."""
+    """Add ``--quick``, ``--system-postgres``, ``--rabbitmq-root``, ``--deep`` and ``--turn``."""
     parser.addoption("--quick", action="store_true", help=f"leave out tests that are marked {', '.join(MARKS)}")
     parser.addoption("--system-postgres", action="store_true", help="the Postgres of the system")
+    parser.addoption(
+        "--rabbitmq-root", type=Path, metavar="DIR", help="the RabbitMQ of Debian 13 in DIR, which is installed there"
+    )
     parser.addoption("--deep", action="store_true", help=f"more seeds, examples, cycles; also tests marked {DEEP}")
     parser.addoption(
         "--turn", default=ALL, choices=CHOICES, help="which of the long tests: see tests/selection/turns.py"

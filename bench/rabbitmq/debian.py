@@ -10,10 +10,11 @@ from pathlib import Path
 
 KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 MIRROR = "http://deb.debian.org/debian"
+RELEASE = "trixie"  # Debian 13 has RabbitMQ 4.0
 NO_SERVICES = "#!/bin/sh\nexit 101\n"  # answer of policy-rc.d: packages start nothing
 
 
-def install(root: Path, release: str) -> None:
+def install(root: Path, release: str = RELEASE) -> None:
     """Install a release of Debian with RabbitMQ in ``root``, unless it is there already."""
     if (root / "usr/lib/rabbitmq/bin/rabbitmq-server").exists():
         return

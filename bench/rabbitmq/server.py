@@ -104,11 +104,14 @@ class RabbitNode:
         return (self.folder / "out").read_text(errors="replace")[-2000:]
 
 
-def cluster_nodes(home: Path, mapper: int, count: int, login: ApplicationLogin) -> list[RabbitNode]:
-    """Return the nodes of one cluster, which may be started in any order."""
+def cluster_nodes(
+    home: Path, mapper: int, count: int, login: ApplicationLogin, root: Path | None = None
+) -> list[RabbitNode]:
+    """Return the nodes of one cluster, which may be started in any order. ``home``: their folder; it is in ``root``."""
     ports = free_ports(2 * count)
     nodes = [
-        RabbitNode(home, port, internal, mapper) for port, internal in zip(ports[:count], ports[count:], strict=True)
+        RabbitNode(home, port, internal, mapper, root)
+        for port, internal in zip(ports[:count], ports[count:], strict=True)
     ]
     lines = [f"default_user = {login.user}", f"default_pass = {login.password}"]
     lines += [

@@ -1,4 +1,4 @@
-"""``./run crash --cycles N [--seed S] [--secure [--direct]] [--cluster [--rabbitmq]] [--json]``: run a campaign.
+"""``./run crash [--cycles N] [--seed S] [--secure [--direct]] [--cluster [--rabbitmq [--root DIR]]]``: run a campaign.
 
 Exit status: 0 no fault found, 1 a fault, 2 wrong arguments, 69 RabbitMQ is not installed, 130 interrupted.
 """
@@ -12,8 +12,10 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, TypeVar
 
+from bench.rabbitmq.debian import install
 from bench.rabbitmq.server import PROGRAM, is_installed
 from tests.crash import campaign
 from tests.crash.armed.process import EXIT_UNAVAILABLE
@@ -47,15 +49,23 @@ def main() -> int:
     parser.add_argument(
         "--rabbitmq", action="store_true", help="with --cluster: the carrier is a cluster of three RabbitMQ nodes"
     )
+    parser.add_argument(
+        "--root", type=Path, metavar="DIR", help="with --rabbitmq: that of Debian 13, which is installed in DIR"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object at the end of standard output")
     arguments = parser.parse_args()
     if arguments.cycles < 1 or arguments.group < 1:
         parser.error("--cycles and --group count from 1")
     if arguments.rabbitmq and not arguments.cluster:
         parser.error("--rabbitmq needs --cluster")
+    if arguments.root is not None and not arguments.rabbitmq:
+        parser.error("--root needs --rabbitmq")
     if arguments.direct and (arguments.cluster or not arguments.secure):
         parser.error("--direct needs --secure, and is not possible with --cluster")
-    if arguments.rabbitmq and not is_installed():
+    if arguments.root is not None:
+        arguments.root = arguments.root.absolute()
+        install(arguments.root)
+    elif arguments.rabbitmq and not is_installed():
         print(f"crash: {PROGRAM} is not installed (Debian: apt-get install rabbitmq-server)", file=sys.stderr)
         return EXIT_UNAVAILABLE
     seed = arguments.seed if arguments.seed is not None else secrets.randbelow(1_000_000)
@@ -75,7 +85,8 @@ def main() -> int:
     if not report.good:
         say(f"FAILED; logs and databases are in {report.folder}")
         shape = "".join(f" --{name}" for name in SHAPES if getattr(arguments, name))
-        say(f"repeat: ./run crash --cycles {arguments.cycles} --group {arguments.group} --seed {seed}{shape}")
+        root = f" --root {arguments.root}" if arguments.root else ""
+        say(f"repeat: ./run crash --cycles {arguments.cycles} --group {arguments.group} --seed {seed}{shape}{root}")
     if arguments.json:
         print(json.dumps(report.as_json(), ensure_ascii=False))
     else:
@@ -94,9 +105,8 @@ def quiet() -> None:
 
 
 async def _run(arguments: argparse.Namespace, seed: int, say: Callable[[str], None]) -> campaign.CampaignReport:
-    return await campaign.run(
-        arguments.cycles, seed, say, arguments.group, **{name: getattr(arguments, name) for name in SHAPES}
-    )
+    shape = {name: getattr(arguments, name) for name in SHAPES}
+    return await campaign.run(arguments.cycles, seed, say, arguments.group, arguments.root, **shape)
 
 
 async def run_until_signal(work: Coroutine[Any, Any, T]) -> T:

@@ -67,13 +67,15 @@ class CampaignReport:
         self.details = findings.lines()
 
 
-async def run(cycles: int, seed: int, say: Callable[[str], None], group: int = GROUP, **shape: bool) -> CampaignReport:
+async def run(
+    cycles: int, seed: int, say: Callable[[str], None], group: int = GROUP, root: Path | None = None, **shape: bool
+) -> CampaignReport:
     """Run one campaign in a folder of its own, which is kept after a failure.
 
-    ``group``: cycles between two checks. ``shape``: arguments of ``CrashWorld``.
+    ``group``: cycles between two checks. ``root`` and ``shape``: arguments of ``CrashWorld``.
     """
     folder = Path(tempfile.mkdtemp(prefix="semq-crash-"))
-    campaign = Campaign(folder, cycles, seed, group, say, **shape)
+    campaign = Campaign(CrashWorld(folder, seed, root=root, **shape), cycles, seed, group, say, **shape)
     try:
         await campaign.run()
     except BaseException:
@@ -88,9 +90,9 @@ async def run(cycles: int, seed: int, say: Callable[[str], None], group: int = G
 
 class Campaign:
     def __init__(
-        self, folder: Path, cycles: int, seed: int, group: int, say: Callable[[str], None], **shape: bool
+        self, world: CrashWorld, cycles: int, seed: int, group: int, say: Callable[[str], None], **shape: bool
     ) -> None:
-        self._world = CrashWorld(folder, seed, **shape)
+        self._world = world
         self._shape = shape
         self._injector = FaultInjector(self._world)
         self._points = failpoints_by_turn(seed, cluster=self._world.cluster)

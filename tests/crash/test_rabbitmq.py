@@ -74,7 +74,7 @@ async def test_a_frozen_node_is_resumed(node: RabbitNode) -> None:
 async def test_each_instance_has_the_addresses_of_all_nodes_with_its_own_proxy_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worlds, "port_mapper", lambda: nullcontext(1))
+    monkeypatch.setattr(worlds, "port_mapper", lambda root: nullcontext(1))
     world = CrashWorld(tmp_path, 1, cluster=True, rabbitmq=True)
     try:
         await world.prepare()

@@ -24,6 +24,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 import psycopg
 from psycopg import sql
@@ -100,9 +101,10 @@ class CrashWorld(Installation):
         cluster: bool = False,
         rabbitmq: bool = False,
         direct: bool = False,
+        root: Path | None = None,
     ) -> None:
         """``secure``: links with TLS and certificates, most documents sealed. ``rabbitmq`` needs ``cluster``,
-        ``direct`` needs ``secure``."""
+        ``direct`` needs ``secure``. ``root``: of RabbitMQ (``bench.rabbitmq.debian``); None: that of the system."""
         targets = (
             RABBITMQ_PROXIES if rabbitmq else CLUSTER_PROXIES if cluster else DIRECT_PROXIES if direct else PROXIES
         )
@@ -110,6 +112,7 @@ class CrashWorld(Installation):
         self.direct = direct
         self.secure = secure
         self.rabbitmq = rabbitmq
+        self._root = root
         self.certificate_changes = CertificateChanges(ADDRESS, OTHER, receivers=(C,))
         self.streams = {
             side: DocumentStream(seed, side, OTHER[side], sealed=secure, members=other_members(side)) for side in SIDES
@@ -141,8 +144,8 @@ class CrashWorld(Installation):
         """Start the proxies and the shared server, and write the configurations. The processes are not started yet."""
         await self.start_proxies()
         if self.rabbitmq:
-            mapper = self._resources.enter_context(port_mapper())
-            nodes = cluster_nodes(self.folder, mapper, len(BROKERS), PLAN.login)
+            mapper = self._resources.enter_context(port_mapper(self._root))
+            nodes = cluster_nodes(self._home_of_rabbitmq(), mapper, len(BROKERS), PLAN.login, self._root)
             self.brokers = {name: BrokerProcess(name, node) for name, node in zip(BROKERS, nodes, strict=True)}
         links = {
             name: [self.proxies[proxy].port for proxy in proxies if proxy in self.proxies]
@@ -162,6 +165,13 @@ class CrashWorld(Installation):
             carrier=carrier_url, shared_database=shared,
         )  # fmt: skip
         self.add_nodes(installation.write(self.folder, links))
+
+    def _home_of_rabbitmq(self) -> Path:
+        """Return the folder of RabbitMQ's nodes."""
+        if self._root is None:
+            return self.folder
+        home = TemporaryDirectory(prefix="rabbitmq-", dir=self._root / "var/tmp", ignore_cleanup_errors=True)
+        return Path(self._resources.enter_context(home))
 
     async def remove_interrupted_pieces(self) -> None:
         """Let nodes remove the pieces of interrupted uploads now."""

@@ -27,7 +27,6 @@ from tests.differential.recordings import record, version_of
 from tests.differential.scripts import SCRIPTS, removals_for
 
 EXIT_UNAVAILABLE = 69
-RELEASE = "trixie"
 
 
 def perform(port: int, script: Script) -> list[str]:
@@ -62,7 +61,7 @@ def main(argv: list[str] | None = None) -> int:
     if arguments.record and arguments.only:
         parser.error("--record replaces the answers to all scripts: leave out --only")
     if arguments.root is not None:
-        install(arguments.root.absolute(), RELEASE)
+        install(arguments.root.absolute())
     elif arguments.rabbitmq is None and not is_installed():
         print(f"differential: RabbitMQ is not installed ({PROGRAM}; Debian: apt-get install "
               "rabbitmq-server). For a running one: --rabbitmq PORT (guest, guest).", file=sys.stderr)  # fmt: skip
