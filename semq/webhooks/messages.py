@@ -24,6 +24,7 @@ PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%'
 
 OWN_PREFIX, OMITTED = "semq-header-", "semq-headers-omitted"
 OWN_BYTES_MAX = 4096  # of names and values of all own headers: many servers refuse more than 8 KiB of headers
+ENDS = re.compile("^ +| +$")  # spaces that a server takes away
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # token of RFC 9110, section 5.6.2
 
 # Fields of a document that get no header ``semq-…``
@@ -67,7 +68,7 @@ def _own_headers(own: Mapping[str, Any], trace: Mapping[str, str]) -> dict[str, 
     for own_name, value in own.items():
         name = f"{OWN_PREFIX}{own_name.lower()}"
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        encoded = quote(text, safe=PLAIN + " ", errors="replace").strip()
+        encoded = ENDS.sub(lambda ends: "%20" * len(ends[0]), quote(text, safe=PLAIN + " ", errors="replace"))
         size = len(name) + len(encoded)
         if own_name in trace:
             continue

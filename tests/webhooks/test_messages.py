@@ -46,12 +46,13 @@ def test_the_trace_of_the_sender_continues_at_the_application() -> None:
 
 def test_own_headers_correlation_id_and_type_are_headers_of_the_request() -> None:
     sent = {"X-Ref": "R 1", "x-correlation-id": "C1", "x-type": "order", "文": "x", "lot": 7, "note": "文\r\nx: y"}
-    sent |= {"list": [1, "a"], "yes": True, "raw": b"\xff"}
+    sent |= {"list": [1, "a"], "yes": True, "raw": b"\xff", "ends": "  a b ", "blank": " ", "empty": ""}
     headers = of_document(document(headers=sent)).headers
     own = {name.removeprefix("semq-header-"): value for name, value in headers.items() if "semq-header-" in name}
     assert own == {
         "x-ref": "R 1", "x-correlation-id": "C1", "x-type": "order", "lot": "7", "note": "%E6%96%87%0D%0Ax: y",
-        "list": "[1, %22a%22]", "yes": "true", "raw": "ff",
+        "list": "[1, %22a%22]", "yes": "true", "raw": "ff", "ends": "%20%20a b%20",
+        "blank": "%20", "empty": "",
     }  # fmt: skip
     assert headers["semq-headers-omitted"] == "1"
 

@@ -3,6 +3,7 @@
 The names follow from the arguments of ``msg.submit``: ``save_fwd`` is the header ``SEMQ-Save-Fwd``. Headers are UTF-8.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -33,7 +34,9 @@ QUOTED = re.compile(r'"((?:[ !#-\[\]-~]|\\["\\])*)"[ ]*(?:;.*)?')
 ESCAPED = re.compile(r'\\(["\\])')
 # Content-Type that curl and others add to any body, so that it says nothing about a document
 DEFAULT_OF_CLIENTS = b"application/x-www-form-urlencoded"
-HEADER_MAX = 2000  # characters of a value; a longer one is cut
+HEADER_MAX = 2000  # characters of an attribute; a longer one is cut
+OMITTED = "semq-headers-omitted"
+OWN_BYTES_MAX = 4096  # of names and values of all own headers: many clients refuse more than 8 KiB of headers
 # Header | argument of msg.submit
 STANDARD_HEADERS = {b"content-type": "content_type", b"content-encoding": "content_encoding"}
 BY_HEADER = (
@@ -125,18 +128,33 @@ def described(document: Document) -> dict[str, Any]:
 
 def add_headers(response: Response, attributes: Mapping[str, Any]) -> None:
     """Add the attributes of a document to an answer as headers ``SEMQ-…``, and its ``traceparent``, ``tracestate``."""
-    response.headers.update(trace_context(attributes.get("headers", {})))
-    for name, value in _as_headers(attributes):
-        text = shown(str(int(value) if isinstance(value, bool) else value), HEADER_MAX)
-        if text:
-            response.raw_headers.append((name.encode("utf-8", "replace"), text.encode("utf-8", "replace")))
+    own = attributes.get("headers", {})
+    response.headers.update(trace_context(own))
+    for name, value in (*_as_headers(attributes), *_own_headers(own)):
+        response.raw_headers.append((name.encode(), value.encode("utf-8", "replace")))
 
 
-def _as_headers(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield name and value of each header, except headers of the application whose names HTTP does not permit."""
+def _as_headers(attributes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, value in attributes.items():
-        if name != "headers":
-            yield header_of(name).lower(), value
-    for name, value in attributes.get("headers", {}).items():
-        if HEADER_NAME.fullmatch(str(name)):
-            yield f"{OWN_PREFIX.decode()}{str(name).lower()}", value
+        text = shown(str(int(value) if isinstance(value, bool) else value), HEADER_MAX)
+        if name != "headers" and text:
+            yield header_of(name).lower(), text
+
+
+def _own_headers(own: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the headers of the application that HTTP can carry unchanged, and the number of the others."""
+    taken: set[str] = set()
+    room, omitted = OWN_BYTES_MAX, 0
+    for name, value in own.items():
+        header = f"{OWN_PREFIX.decode()}{name.lower()}"
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        size = len(header) + len(text.encode("utf-8", "replace"))
+        is_fit = HEADER_NAME.fullmatch(name) and text == text.strip() and shown(text, OWN_BYTES_MAX) == text
+        if is_fit and size <= room and header not in taken:
+            taken.add(header)
+            room -= size
+            yield header, text
+        else:
+            omitted += 1
+    if omitted:
+        yield OMITTED, str(omitted)

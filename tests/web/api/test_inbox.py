@@ -1,6 +1,7 @@
 """The inbox over HTTP: long polling, leases and their owners, memory of answers, a restart of the web process."""
 
 import asyncio
+import json
 from base64 import b64decode
 from typing import Any
 
@@ -268,6 +269,21 @@ async def test_one_document_may_be_received_as_bytes_with_headers(site: Site) ->
     assert not [name for name in headers if "größe" in name or " " in name]  # HTTP does not permit these names
     assert (await program.post(f"/inbox/leases/{headers['semq-lease']}/ack")).status_code == 204
     assert (await program.post("/inbox/receive", headers=raw)).status_code == 204
+
+
+async def test_bytes_come_with_the_headers_that_http_carries_unchanged_and_the_number_of_the_others(site: Site) -> None:
+    program = await site.program("receive", inbox=site.inbox)
+    carried = {"lot": 7, "yes": True, "no": None, "empty": "", "list": [1, "ä"], "table": {"n": 1}, "text": "Grüße 5%"}
+    omitted = {"line": "a\nb", "ends": " x ", "Lot": "taken", "a b": 1, "long": "x" * 5000}
+    await send(site, b"x", headers=carried | omitted)
+    answer = await program.post("/inbox/receive?wait_s=30", headers={"accept": "application/octet-stream"})
+    headers = {name.decode(): value.decode() for name, value in answer.headers.raw}
+    own = {name: value for name, value in headers.items() if name.startswith("semq-header-")}
+    assert own == {
+        f"semq-header-{name}": value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in carried.items()
+    }
+    assert headers["semq-headers-omitted"] == str(len(omitted))
 
 
 async def test_a_token_may_be_bound_to_one_inbox(site: Site) -> None:
