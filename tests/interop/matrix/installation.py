@@ -35,7 +35,7 @@ def installed() -> Iterator[list[Program]]:
         raise SystemExit(f"Install the clients of Debian first: apt-get install {' '.join(missing)}")
     with TemporaryDirectory(prefix="clients-") as place:
         folder = Path(place)
-        for file in CLIENTS.iterdir():
+        for file in CLIENTS.glob("*.*"):
             shutil.copy(file, folder)
         yield [*_of_python(folder), *_of_node(folder), *_of_debian(folder, versions)]
 

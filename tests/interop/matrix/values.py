@@ -40,6 +40,23 @@ SENT = (
     Given("table {n: 1}", "table", {"n": ["int", "1"]}),
 )
 
+#: The basic properties without ``headers``: name | kind | value, different for each
+PROPERTIES = (
+    Given("content_type", "text", "text/x-order"),
+    Given("content_encoding", "text", "x-none"),
+    Given("delivery_mode", "int", "2"),
+    Given("priority", "int", "7"),
+    Given("correlation_id", "text", "C-1"),
+    Given("reply_to", "text", "answers"),
+    Given("expiration", "text", "60000000"),
+    Given("message_id", "text", "M-1"),
+    Given("timestamp", "date", "1774958400"),
+    Given("type", "text", "order"),
+    Given("user_id", "text", "guest"),
+    Given("app_id", "text", "erp"),
+    Given("cluster_id", "text", "main"),
+)
+
 # Name | encoded value: letter and bytes
 RECEIVED: dict[str, bytes] = {
     "t true": b"t\x01",

@@ -100,6 +100,56 @@ func shown(value interface{}) []interface{} {
 	return []interface{}{"other", fmt.Sprintf("%T", value)}
 }
 
+// Properties of a message; a panic if the client has no such property.
+func messageOf(body, kind string, value interface{}) amqp.Publishing {
+	message := amqp.Publishing{Body: []byte(body)}
+	if kind != "property" {
+		message.Headers = amqp.Table{"v": built(kind, value)}
+		return message
+	}
+	typed := value.([]interface{})
+	given := built(typed[1].(string), typed[2])
+	text, _ := given.(string)
+	number, _ := given.(int64)
+	switch typed[0] {
+	case "content_type":
+		message.ContentType = text
+	case "content_encoding":
+		message.ContentEncoding = text
+	case "delivery_mode":
+		message.DeliveryMode = uint8(number)
+	case "priority":
+		message.Priority = uint8(number)
+	case "correlation_id":
+		message.CorrelationId = text
+	case "reply_to":
+		message.ReplyTo = text
+	case "expiration":
+		message.Expiration = text
+	case "message_id":
+		message.MessageId = text
+	case "timestamp":
+		message.Timestamp = given.(time.Time)
+	case "type":
+		message.Type = text
+	case "user_id":
+		message.UserId = text
+	case "app_id":
+		message.AppId = text
+	default:
+		panic("no such property")
+	}
+	return message
+}
+
+func propertiesOf(m amqp.Delivery) map[string]interface{} {
+	return map[string]interface{}{
+		"content_type": m.ContentType, "content_encoding": m.ContentEncoding, "delivery_mode": m.DeliveryMode,
+		"priority": m.Priority, "correlation_id": m.CorrelationId, "reply_to": m.ReplyTo, "expiration": m.Expiration,
+		"message_id": m.MessageId, "timestamp": m.Timestamp, "type": m.Type, "user_id": m.UserId, "app_id": m.AppId,
+	}
+}
+
 func say(name string, what interface{}) {
 	line, _ := json.Marshal([]interface{}{name, what})
 	fmt.Println(string(line))
@@ -120,7 +170,7 @@ func send(channel *amqp.Channel, place, key, name, kind string, value interface{
 			fault = "cannot"
 		}
 	}()
-	message := amqp.Publishing{Body: []byte(name), Headers: amqp.Table{"v": built(kind, value)}}
+	message := messageOf(name, kind, value)
 	if err := channel.PublishWithContext(context.Background(), place, key, false, false, message); err != nil {
 		return "error"
 	}
@@ -156,7 +206,11 @@ func main() {
 			if !ok {
 				break
 			}
-			say(string(message.Body), shown(message.Headers["v"]))
+			name, value := string(message.Body), message.Headers["v"]
+			if mode != "receive" {
+				value = propertiesOf(message)[name]
+			}
+			say(name, shown(value))
 		}
 	}
 	connection.Close()

@@ -40,6 +40,13 @@ def say(name, what)
   $stdout.flush
 end
 
+def message_of(kind, value)
+  return { headers: { "v" => built(kind, value) } } unless kind == "property"
+
+  name, *typed = value
+  { name.to_sym => name == "timestamp" ? Integer(typed[1]) : built(*typed) }
+end
+
 connection = Bunny.new(url, automatically_recover: false, log_level: 6, continuation_timeout: 15_000)
 connection.start
 channel = connection.create_channel
@@ -48,7 +55,7 @@ if mode == "send"
   STDIN.each_line do |line|
     name, kind, value = JSON.parse(line)
     begin
-      channel.basic_publish(name, place, key, headers: { "v" => built(kind, value) })
+      channel.basic_publish(name, place, key, **message_of(kind, value))
       raise "nacked" unless channel.wait_for_confirms
       say(name, "")
     rescue StandardError => e
@@ -60,7 +67,7 @@ else
   loop do
     delivery, properties, body = channel.basic_get(place, manual_ack: false)
     break if delivery.nil?
-    say(body, shown(properties[:headers]["v"]))
+    say(body, shown(mode == "receive" ? properties[:headers]["v"] : properties[body.to_sym]))
   end
 end
 connection.close

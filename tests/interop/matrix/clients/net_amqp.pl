@@ -32,6 +32,13 @@ sub shown {
     return utf8::decode($text) ? ['text', $text] : ['bytes', unpack 'H*', $value];
 }
 
+sub message_of {
+    my ($kind, $value) = @_;
+    return { headers => { v => built($kind, $value) } } if $kind ne 'property';
+    my ($name, $type, $given) = @$value;
+    return { $name => $name eq 'timestamp' ? $given + 0 : built($type, $given) };
+}
+
 sub say_line { print $json->encode([@_]), "\n" }
 sub awaited { my $done = AnyEvent->condvar; $_[0]->($done); $done->recv }
 
@@ -48,7 +55,7 @@ if ($mode eq 'send') {
         utf8::encode(my $body = $name);
         my $error = eval {
             awaited(sub { my $cv = shift; $channel->publish(exchange => $place, routing_key => $key, body => $body,
-                header => { headers => { v => built($kind, $value) } },
+                header => message_of($kind, $value),
                 on_ack => sub { $cv->send }, on_nack => sub { $cv->croak('nack') }) });
             1;
         } ? '' : 'Error';
@@ -60,7 +67,7 @@ if ($mode eq 'send') {
         my $got = awaited(sub { my $cv = shift; $channel->get(queue => $place, no_ack => 1, on_success => sub { $cv->send($_[0]) }, on_failure => $failed) });
         last if $got->{empty} || !$got->{body};
         utf8::decode(my $name = $got->{body}->payload);
-        say_line($name, shown($got->{header}->headers->{v}));
+        say_line($name, shown($mode eq 'receive' ? $got->{header}->headers->{v} : $got->{header}->can($name) ? $got->{header}->$name : undef));
     }
 }
 exit 0;

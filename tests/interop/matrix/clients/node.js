@@ -31,13 +31,32 @@ function shown(value) {
   return ["other", typeof value];
 }
 
+const camel = (name) => name.replace(/_(.)/g, (_, letter) => letter.toUpperCase());
+
+// Properties of a message. A time is a Date, where the client takes one; a delivery mode a number or, for rabbitmq-client, ``durable``.
+function messageOf(kind, value) {
+  if (kind !== "property") return { headers: { v: built([kind, value]) } };
+  const [name, ...typed] = value;
+  const given = built(typed);
+  if (name === "timestamp" && client !== "@cloudamqp/amqp-client") return { timestamp: given.getTime() / 1000 };
+  if (name === "delivery_mode" && client === "rabbitmq-client") return { durable: given === 2 };
+  return { [camel(name)]: given };
+}
+
+// Print the header ``v`` of a message, or the property after which it is named.
+function show(name, headers, properties) {
+  if (mode === "receive") say(name, shown(headers.v));
+  else if (name === "delivery_mode" && client === "rabbitmq-client") say(name, shown(properties.durable ? 2 : 1));
+  else say(name, shown(properties[camel(name)]));
+}
+
 const say = (name, what) => process.stdout.write(JSON.stringify([name, what]) + "\n");
 const lines = () => require("fs").readFileSync(0, "utf8").split("\n").filter(Boolean).map((line) => JSON.parse(line));
 
 async function sendAll(publish) {
   for (const [name, kind, value] of lines()) {
     try {
-      await publish(name, { v: built([kind, value]) });
+      await publish(name, messageOf(kind, value));
       say(name, "");
     } catch (error) {
       say(name, error.constructor.name);
@@ -52,13 +71,13 @@ async function withAmqplib() {
   if (mode === "send") {
     const channel = await connection.createConfirmChannel();
     channel.on("error", () => {});
-    await sendAll((name, headers) => new Promise((done, failed) =>
-      channel.publish(place, key, Buffer.from(name), { headers }, (error) => (error ? failed(error) : done()))));
+    await sendAll((name, properties) => new Promise((done, failed) =>
+      channel.publish(place, key, Buffer.from(name), properties, (error) => (error ? failed(error) : done()))));
     return connection.close();
   }
   const channel = await connection.createChannel();
   for (let message; (message = await channel.get(place, { noAck: true })); )
-    say(message.content.toString(), shown(message.properties.headers.v));
+    show(message.content.toString(), message.properties.headers, message.properties);
   return connection.close();
 }
 
@@ -70,12 +89,12 @@ async function withRabbitmqClient() {
     const channel = await connection.acquire();
     channel.on("error", () => {});
     await channel.confirmSelect();
-    await sendAll((name, headers) => channel.basicPublish({ exchange: place, routingKey: key, headers }, Buffer.from(name)));
+    await sendAll((name, properties) => channel.basicPublish({ exchange: place, routingKey: key, ...properties }, Buffer.from(name)));
     await channel.close();
   } else {
     const channel = await connection.acquire();
     for (let message; (message = await channel.basicGet({ queue: place, noAck: true })); )
-      say(message.body.toString(), shown(message.headers.v));
+      show(message.body.toString(), message.headers, message);
     await channel.close();
   }
   return connection.close();
@@ -87,10 +106,10 @@ async function withCloudamqp() {
   const channel = await connection.channel();
   if (mode === "send") {
     await channel.confirmSelect();
-    await sendAll((name, headers) => channel.basicPublish(place, key, name, { headers }));
+    await sendAll((name, properties) => channel.basicPublish(place, key, name, properties));
   } else {
     for (let message; (message = await channel.basicGet(place, { noAck: true })); )
-      say(message.bodyString(), shown(message.properties.headers.v));
+      show(message.bodyString(), message.properties.headers, message.properties);
   }
   return connection.close();
 }

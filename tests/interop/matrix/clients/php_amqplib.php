@@ -42,6 +42,12 @@ function decimal_text($number, $places) {
 
 function say($name, $what) { echo json_encode([$name, $what]), "\n"; }
 
+function message_of($kind, $value) {
+    if ($kind !== 'property') return ['application_headers' => new AMQPTable(['v' => built($kind, $value)])];
+    [$name, $type, $given] = $value;
+    return [$name => $name === 'timestamp' ? (int)$given : built($type, $given)];
+}
+
 $connection = new AMQPStreamConnection($parts['host'], $parts['port'], $parts['user'], $parts['pass']);
 $channel = $connection->channel();
 if ($mode === 'send') {
@@ -49,8 +55,7 @@ if ($mode === 'send') {
     while (($line = fgets(STDIN)) !== false) {
         [$name, $kind, $value] = json_decode($line, true);
         try {
-            $headers = new AMQPTable(['v' => built($kind, $value)]);
-            $channel->basic_publish(new AMQPMessage($name, ['application_headers' => $headers]), $place, $argv[4]);
+            $channel->basic_publish(new AMQPMessage($name, message_of($kind, $value)), $place, $argv[4]);
             $channel->wait_for_pending_acks(15);
             say($name, '');
         } catch (Throwable $error) {
@@ -60,8 +65,8 @@ if ($mode === 'send') {
     }
 } else {
     while ($message = $channel->basic_get($place, true)) {
-        $headers = $message->get('application_headers');
-        say($message->body, shown($headers->getNativeData()['v'] ?? null));
+        $found = $message->get_properties();
+        say($message->body, shown($mode === 'receive' ? $found['application_headers']->getNativeData()['v'] ?? null : $found[$message->body] ?? null));
     }
 }
 $connection->close();

@@ -1,7 +1,9 @@
 """pika, aio-pika, py-amqp and amqpstorm: ``CLIENT send URL EXCHANGE KEY < values`` or ``CLIENT receive URL QUEUE``.
 
-``send`` publishes a message for each line of the input (name, kind, value), with the value in header ``v``; ``receive``
-prints a line for each message: a JSON array of the name, and of the error or the value that the client showed.
+``send`` publishes a message for each line of the input (name, kind, value), with the value in header ``v``; if the kind
+is "property", in the property that the value names (name, kind, value). ``receive`` prints a line for each message: a
+JSON array of the name, and of the error or the value that the client showed. ``CLIENT properties URL QUEUE`` does the
+same with messages that are named after a property, and prints its value.
 """
 
 import asyncio
@@ -62,6 +64,14 @@ def shown(value: Any) -> list[Any]:
     return ["other", type(value).__name__]
 
 
+def message_of(kind: str, value: Any) -> dict[str, Any]:
+    """Return the properties of a message."""
+    if kind == "property":
+        name, *typed = value
+        return {name: built(*typed)}
+    return {"headers": {"v": built(kind, value)}}
+
+
 def say(name: str, what: Any) -> None:
     print(json.dumps([name, what]), flush=True)
 
@@ -70,11 +80,22 @@ def send_all(publish: Callable[[str, dict[str, Any]], Any]) -> None:
     for line in sys.stdin:
         name, kind, value = json.loads(line)
         try:
-            publish(name, {"v": built(kind, value)})
+            publish(name, message_of(kind, value))
             say(name, "")
         except Exception as error:
             say(name, type(error).__name__)
             raise SystemExit(3) from error  # the connection may be unusable: the caller starts again
+
+
+def seconds(properties: dict[str, Any]) -> dict[str, Any]:
+    """Return the properties with the time as a number, where the client wants one."""
+    at = properties.get("timestamp")
+    return properties if at is None else {"timestamp": int(at.timestamp())}
+
+
+def renamed(properties: dict[str, Any], before: str, after: str) -> dict[str, Any]:
+    """Return the properties with the name that a client has for one of them."""
+    return {after if name == before else name: value for name, value in properties.items()}
 
 
 def name_of(body: Any) -> str:
@@ -88,13 +109,16 @@ def with_pika() -> None:
     if MODE == "send":
         channel.confirm_delivery()
         send_all(
-            lambda name, headers: channel.basic_publish(PLACE, KEY[0], name, pika.BasicProperties(headers=headers))
+            lambda name, properties: channel.basic_publish(
+                PLACE, KEY[0], name, pika.BasicProperties(**seconds(properties))
+            )
         )
-    while MODE == "receive":
+    while MODE != "send":
         method, received, body = channel.basic_get(PLACE, auto_ack=True)
         if method is None:
             break
-        say(name_of(body), shown(received.headers["v"]))
+        name = name_of(body)
+        say(name, shown(received.headers["v"] if MODE == "receive" else getattr(received, name)))
 
 
 async def with_aio_pika() -> None:
@@ -107,7 +131,10 @@ async def with_aio_pika() -> None:
             for line in sys.stdin:
                 name, kind, value = json.loads(line)
                 try:
-                    message = aio_pika.Message(name.encode(), headers={"v": built(kind, value)})
+                    properties = message_of(kind, value)
+                    if "expiration" in properties:
+                        properties["expiration"] = int(properties["expiration"]) / 1000  # seconds
+                    message = aio_pika.Message(name.encode(), **properties)
                     await exchange.publish(message, KEY[0])
                     say(name, "")
                 except Exception as error:
@@ -116,7 +143,8 @@ async def with_aio_pika() -> None:
             return
         queue = await channel.get_queue(PLACE, ensure=False)
         while message := await queue.get(no_ack=True, fail=False):
-            say(name_of(message.body), shown(message.headers["v"]))
+            name = name_of(message.body)
+            say(name, shown(message.headers["v"] if MODE == "receive" else getattr(message, name)))
 
 
 def with_amqp() -> None:
@@ -129,12 +157,15 @@ def with_amqp() -> None:
     if MODE == "send":
         channel.confirm_select()
         send_all(
-            lambda name, headers: channel.basic_publish_confirm(
-                amqp.Message(name, application_headers=headers), PLACE, KEY[0]
+            lambda name, properties: channel.basic_publish_confirm(
+                amqp.Message(name.encode(), **renamed(seconds(properties), "headers", "application_headers")),
+                PLACE,
+                KEY[0],
             )
         )
-    while MODE == "receive" and (message := channel.basic_get(PLACE, no_ack=True)):
-        say(name_of(message.body), shown(message.headers["v"]))
+    while MODE != "send" and (message := channel.basic_get(PLACE, no_ack=True)):
+        name = name_of(message.body)
+        say(name, shown(message.headers["v"] if MODE == "receive" else message.properties.get(name)))
 
 
 def with_amqpstorm() -> None:
@@ -146,12 +177,16 @@ def with_amqpstorm() -> None:
         if MODE == "send":
             channel.confirm_deliveries()
             send_all(
-                lambda name, headers: channel.basic.publish(
-                    name, KEY[0], PLACE, properties={"headers": headers}, mandatory=False
+                lambda name, properties: channel.basic.publish(
+                    name.encode(), KEY[0], PLACE, properties=renamed(properties, "type", "message_type")
                 )
             )
-        while MODE == "receive" and (message := channel.basic.get(PLACE, no_ack=True, auto_decode=False)):
-            say(name_of(message._body), shown(message._properties["headers"]["v"]))
+        while MODE != "send" and (message := channel.basic.get(PLACE, no_ack=True, auto_decode=False)):
+            name, found = name_of(message._body), message._properties
+            say(
+                name,
+                shown(found["headers"]["v"] if MODE == "receive" else renamed(found, "message_type", "type")[name]),
+            )
 
 
 RUN: dict[str, Callable[[], Any]] = {
