@@ -62,12 +62,12 @@ from semq.service.links.sessions import Links
 from semq.service.node import APPLICATIONS, Node
 from semq.service.operations.audit import AuditOperations
 from semq.service.operations.broker import BrokerOperations
+from semq.service.operations.figures import overview_parts
 from semq.service.operations.inquiry import InquiryOperation
 from semq.service.operations.jobs import Jobs
 from semq.service.operations.messages import MessageReading
 from semq.service.operations.node import NodeOperations
 from semq.service.operations.outlook import Outlook
-from semq.service.operations.overview import OverviewOperations
 from semq.service.operations.proofs import LedgerCheck, Proofs
 from semq.service.operations.tokens import TokenOperations
 from semq.service.operations.trust import TrustOperations
@@ -388,7 +388,7 @@ class LocalNode(Node[LocalEngine]):
             Proofs(self),
             LedgerCheck(self),
             MessageReading(self),
-            OverviewOperations(self),
+            *overview_parts(self),
             Outlook(self),
             Jobs(self),
             Traces(self),

@@ -10,6 +10,7 @@ from local_node.operations.trace import TRACE
 from local_node.operations.users import USERS
 from semq.service.operations.audit import AUDIT
 from semq.service.operations.broker import BROKER
+from semq.service.operations.figures import FIGURES
 from semq.service.operations.inquiry import INQUIRY
 from semq.service.operations.jobs import JOBS
 from semq.service.operations.messages import READING
@@ -28,6 +29,7 @@ OPERATIONS = (
     *USERS,
     *READING,
     *OVERVIEW,
+    *FIGURES,
     *OUTLOOK,
     *TRACE,
     *MISSING,

@@ -239,6 +239,8 @@ CREATE TABLE semq_ledger (
     CONSTRAINT known_event CHECK (event IN (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29))
 ) PARTITION BY RANGE (at);
 CREATE INDEX semq_ledger_app_key ON semq_ledger (app_key) WHERE app_key <> '' AND event IN (1, 20);
+CREATE INDEX semq_ledger_counted ON semq_ledger (number) WHERE event IN (1, 3, 4, 5, 6, 7, 8, 9, 10, 15, 16, 20, 25, 26);
+CREATE INDEX semq_ledger_failures ON semq_ledger (number) WHERE event IN (6, 7, 8, 9, 10, 16, 26);
 CREATE INDEX semq_ledger_lk0 ON semq_ledger (lk0);
 CREATE INDEX semq_ledger_record ON semq_ledger (split_part(lk0, '.', 6)) WHERE event IN (1, 20) OR side = 2 AND event IN (3, 4, 10, 16);
 CREATE INDEX semq_ledger_refusal ON semq_ledger (split_part(lk0, '.', 6)) WHERE event = 16 AND side = 1;
@@ -394,6 +396,27 @@ CREATE TABLE semq_chain (
     CONSTRAINT counts_up CHECK (place >= 1 AND count >= 1 AND last >= first)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 CREATE UNIQUE INDEX semq_chain_first ON semq_chain (first);
+
+CREATE TABLE semq_figure (
+    minutes SMALLINT NOT NULL,
+    source TEXT NOT NULL,
+    target TEXT NOT NULL,
+    at timestamptz NOT NULL,
+    side SMALLINT NOT NULL,
+    event SMALLINT NOT NULL,
+    bucket SMALLINT NOT NULL,
+    documents BIGINT NOT NULL,
+    CONSTRAINT semq_figure_pkey PRIMARY KEY (minutes, source, target, at, side, event, bucket)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+CREATE INDEX semq_figure_at ON semq_figure (minutes, at);
+
+CREATE TABLE semq_counted (
+    single BOOLEAN DEFAULT true NOT NULL,
+    number BIGINT NOT NULL,
+    at timestamptz NOT NULL,
+    CONSTRAINT semq_counted_pkey PRIMARY KEY (single),
+    CONSTRAINT one_row CHECK (single)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 
 CREATE TABLE tb_0031_submit (
     number BIGINT GENERATED ALWAYS AS IDENTITY,

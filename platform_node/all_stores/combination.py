@@ -10,8 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+import msgspec
+
 from semq.engine.hub.carrier import StoreName
 from semq.service.errors import BadArguments
+from semq.service.operations.figures import TrafficFigures, merged
 
 PLACE_BITS = 56  # of a number in one store: 16 for openings of the store, 40 for rows since the opening
 STORES_MAX = (1 << (63 - PLACE_BITS)) - 1
@@ -69,6 +72,11 @@ def census(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
     inboxes = [inbox for _, answer in answers for inbox in answer["inboxes"]]
     oldest = min((answer["oldest"] for _, answer in answers if answer["oldest"]), key=itemgetter("at"), default=None)
     return {"as_of": _oldest(answers), **_sum(figures), "pairs": pairs, "inboxes": inboxes, "oldest": oldest}
+
+
+def traffic(answers: Answers, arguments: Mapping[str, Any]) -> TrafficFigures:
+    """Return the sums of the documents over time."""
+    return merged([msgspec.convert(answer, TrafficFigures, strict=False) for _, answer in answers])
 
 
 def causes(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:

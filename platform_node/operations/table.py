@@ -9,6 +9,7 @@ from platform_node.operations.registration import REGISTRATION
 from platform_node.operations.stores import STORES
 from semq.service.operations.audit import AUDIT
 from semq.service.operations.broker import BROKER
+from semq.service.operations.figures import FIGURES
 from semq.service.operations.inquiry import INQUIRY
 from semq.service.operations.jobs import JOBS
 from semq.service.operations.messages import READING
@@ -30,6 +31,7 @@ OPERATIONS = (
     *INSTANCES,
     *READING,
     *OVERVIEW,
+    *FIGURES,
     *OUTLOOK,
     *TRACE,
     *INQUIRY,

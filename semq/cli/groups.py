@@ -60,6 +60,7 @@ GROUPS = (
         "semq.cli.messages.queues:group",
         "Counts of messages by queue and status, backlog by partner, users of institutions.",
     ),
+    CommandGroup("figures", "semq.cli.monitoring.figures:group", "Documents over time, latency and backlog."),
     CommandGroup("stuck", "semq.cli.messages.stuck:group", "Stuck messages, their causes and next steps."),
     CommandGroup("failed", "semq.cli.messages.failed:group", "Failed documents: list, show, park, requeue, remove."),
     CommandGroup(

@@ -22,6 +22,7 @@
 | monitoring                      | health, alerts, metrics                                               |
 | telemetry                       | spans of documents for an OpenTelemetry collector                     |
 | companion                       | programs beside the node: folders, webhooks, web                      |
+| figure_count                    | the job that counts the lines of the ledger                           |
 | nightly_extract                 | the extract of the ledger, started as a process                       |
 | log                             | log lines                                                             |
 | errors                          | errors of requests that cannot be answered in full; a port in use     |

@@ -36,6 +36,7 @@ from semq.service.companion.program import Companion, CompanionModule
 from semq.service.credentials.files import CredentialFiles
 from semq.service.credentials.secrecy import vault_of
 from semq.service.errors import PortTaken
+from semq.service.figure_count import FigureCount
 from semq.service.housekeeping import Housekeeping
 from semq.service.monitoring.alerts import Alerts
 from semq.service.monitoring.health import FAILING, Check, checks
@@ -103,6 +104,7 @@ class Node(Generic[E]):
         self._is_serving = False
         self._files = CredentialFiles(lambda: self.settings, clock)
         self.requirements = Requirements(lambda: self.store, self.host.poll_factor)
+        self.figures = FigureCount(lambda: self.store, self.host.poll_factor)
         self._cleanup = AsyncExitStack()  #: ends the started parts
         self._failed: asyncio.Future[None]
         self._stopping = False
@@ -201,8 +203,7 @@ class Node(Generic[E]):
             url,
             owner=self._claim.owner(), clock=self.clock, lost=self._store_lost, notified=self._pass_notice,
             after_unit=lambda: self.clockwork.reschedule(),  # the clockwork does not exist yet
-            on_lines=self.spans.committed if self.spans is not None else None,
-            vault=vault_of(self.settings),
+            on_lines=self.spans.committed if self.spans is not None else None, vault=vault_of(self.settings),
             readers=self.host.readers(), rest=self.host.rest_rule(),
         )  # fmt: skip
         if self.telemetry is not None:
@@ -210,8 +211,7 @@ class Node(Generic[E]):
         self._cleanup.push_async_callback(self.store.stop)
         if self.settings.amqp.allow_plain and not self.settings.amqp.tls:
             log.warning("port_without_tls", host=self.settings.amqp.host, text="messages can be read on the network")
-        is_migrated = self.settings.database.migrate
-        revision = await self.store.inspect(self._database.known_store, is_migrated=is_migrated)
+        revision = await self.store.inspect(self._database.known_store, is_migrated=self.settings.database.migrate)
         await self._database.update(url, revision)  # `prepare` reads tables
         await self.prepare()
         self.recovered = await self._claim.open(self.store)
@@ -220,7 +220,7 @@ class Node(Generic[E]):
             await self.prepare()  # the other process may have changed the values
         self.clock_check = ClockCheck(self.clock)
         housekeeping = Housekeeping(lambda: self.store.url, self.clock, self.settings, self.clock_check)
-        with_jobs = (self, self.nightly, housekeeping, self.alerts, self._files, self.requirements)
+        with_jobs = (self, self.nightly, housekeeping, self.alerts, self._files, self.requirements, self.figures)
         jobs = [job for part in with_jobs for job in part.jobs()]
         jobs.append(ScheduledJob("database", DATABASE_CHECK_S, self._check_database))
         await self.requirements.check()

@@ -5,7 +5,8 @@
 | unit, work, rows                      | the interface: one transaction, work on it, its rows as values  |
 | recent_rows                           | rows in the writer's memory that the next unit need not load    |
 | spans                                 | ranges of record ids whose messages the hub has in custody      |
-| tables, proof_tables, submission_tables, web_tables | the schema                                        |
+| tables, proof_tables, submission_tables, web_tables, figure_tables | the schema                         |
+| figures                               | the count of the ledger's lines by period, institutions, event  |
 | postgres                              | the interface on Postgres, with group commit                    |
 | sql                                   | functions, views and triggers in the database                   |
 | bodies_ahead                          | large bodies that are stored before the work with their rows    |

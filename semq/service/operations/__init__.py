@@ -9,6 +9,7 @@
 | broker    | queues, consumers, connections, channels, exchanges, bindings, workers      |
 | overview  | lists of messages, stuck and failed ones; figures of the queues             |
 | census    | the count of all rows of the queues, shared by the operations of overview   |
+| figures   | documents over time, latency, backlog                                       |
 | outlook   | ``msg.outlook``                                                             |
 | jobs      | scheduled jobs                                                              |
 | inquiry   | ``msg.inquire``                                                             |

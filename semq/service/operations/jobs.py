@@ -24,6 +24,7 @@ DESCRIPTIONS: dict[str, str] = {
     "requirements": "checks what the node requires of its database, and who hinders it there",
     "credential files": "reads certificates, keys and authorities again after their files have changed",
     "housekeeping": "creates and drops partitions of the ledger, and deletes rows after their retention period",
+    "figures": "counts the new lines of the ledger by minute, hour and day",
     "extract": "the nightly extract of the ledger for the reconciliation",
     "alerts": "reports changed health checks to the configured program",
     "sql_submissions": "searches for documents submitted by SQL",

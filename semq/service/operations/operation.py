@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, get_type_hints
 
 import msgspec
 import structlog
@@ -67,6 +67,12 @@ class Operation:
     def summary(self) -> str:
         """The first sentence of the handler's docstring."""
         return _summary(self.handler)
+
+    @property
+    def answer(self) -> type[msgspec.Struct] | None:
+        """The type of the result; None if the handler has not declared a struct."""
+        answer = get_type_hints(self.handler).get("return")
+        return answer if isinstance(answer, type) and issubclass(answer, msgspec.Struct) else None
 
     def described(self) -> dict[str, Any]:
         """Return the row as JSON values."""

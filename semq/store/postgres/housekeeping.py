@@ -13,6 +13,7 @@ Rows are deleted in small batches, so that the writer never waits long for a loc
 | lines of the ledger              | ``ledger_days``; None keeps all                                              |
 | lines of the audit log           | ``audit_days``                                                               |
 | signed receipts, session keys    | as long as the lines that they prove                                         |
+| figures over time                | of minutes 2 days, of hours 100 days, of days as long as the ledger          |
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -23,6 +24,7 @@ from typing import Any, TypeVar
 
 import psycopg
 
+from semq.store.figures import DAY, HOUR, KEPT_DAYS, MINUTE
 from semq.store.postgres import ledger_partitions
 from semq.store.reader import ENDED_IF_SUSPENDED, connection_parameters
 from semq.umx_t.status import Direction
@@ -85,6 +87,12 @@ FORGET: dict[str, str] = {
         DELETE FROM semq_session_key WHERE id IN (
             SELECT id FROM semq_session_key WHERE made_at < now() - %(ledger_days)s * interval '1 day' LIMIT %(batch)s
             FOR UPDATE SKIP LOCKED)""",
+    "figures": f"""
+        DELETE FROM semq_figure WHERE ctid = ANY (ARRAY (
+            SELECT ctid FROM semq_figure WHERE minutes = {MINUTE} AND at < now() - interval '{KEPT_DAYS[MINUTE]} days'
+                OR minutes = {HOUR} AND at < now() - interval '{KEPT_DAYS[HOUR]} days'
+                OR minutes = {DAY} AND at < now() - %(ledger_days)s * interval '1 day'
+            LIMIT %(batch)s FOR UPDATE SKIP LOCKED))""",
 }
 
 # Two steps, because the writer may move a position meanwhile: the row then no longer matches. A single statement would

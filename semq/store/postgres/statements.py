@@ -4,7 +4,8 @@ supports the syntax.
 
 from sqlalchemy import Table
 
-from semq.store import proof_tables as proof_tables  # these imports add the tables to the schema
+from semq.store import figure_tables as figure_tables  # these imports add the tables to the schema
+from semq.store import proof_tables as proof_tables
 from semq.store import submission_tables as submission_tables
 from semq.store import tables
 from semq.store import web_tables as web_tables

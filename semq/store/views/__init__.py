@@ -12,6 +12,7 @@
 | `failed`      | failed documents                                                         |
 | `stuck`       | rows that may be stuck                                                   |
 | `census`      | all rows of the queues, grouped by the columns that decide what is stuck |
+| `figures`     | documents over time, by kind                                             |
 | `held`        | copies that a hub stores                                                 |
 | `exchanged`   | documents exchanged with one partner, from the ledger                    |
 """

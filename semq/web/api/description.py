@@ -122,7 +122,8 @@ def _responses(row: Endpoint) -> dict[str, Any]:
 
 
 def _content(row: Endpoint, status: int) -> dict[str, Any]:
-    return {} if status == 204 else {"content": {media: {} for media in row.media}}
+    content = {"schema": dict(row.result)} if row.result and status == 200 else {}
+    return {} if status == 204 else {"content": dict.fromkeys(row.media, content)}
 
 
 def _problems() -> dict[str, Any]:

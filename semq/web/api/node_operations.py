@@ -35,6 +35,7 @@ def endpoints_of(table: Mapping[str, Operation]) -> Iterator[Endpoint]:
             "rights": (row.role,),
             "act": row.name if row.is_recorded else "",
             "definitions": definitions,
+            "result": {"$ref": f"#/components/schemas/{row.answer.__name__}"} if row.answer else {},
         }
         if row.kind is Kind.LOOK and not has_nested(schema):
             query = tuple(parameters(schema))
@@ -46,13 +47,14 @@ def endpoints_of(table: Mapping[str, Operation]) -> Iterator[Endpoint]:
 
 
 def schemas(row: Operation) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the JSON schema of an operation's arguments, and the schemas to which it refers, keyed by name."""
-    return _schemas(row.arguments)
+    """Return the JSON schema of an operation's arguments, and all schemas of arguments and answer, keyed by name."""
+    return _schemas(row.arguments, row.answer)
 
 
 @cache
-def _schemas(arguments: type) -> tuple[dict[str, Any], dict[str, Any]]:
-    (schema,), components = msgspec.json.schema_components([arguments], ref_template="#/components/schemas/{name}")
+def _schemas(arguments: type, answer: type | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    types = [arguments, answer] if answer is not None else [arguments]
+    (schema, *_), components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     return components[schema["$ref"].rpartition("/")[2]], components
 
 

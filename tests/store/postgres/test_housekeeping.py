@@ -47,6 +47,17 @@ async def test_tokens_are_forgotten_by_age(database: str) -> None:
     assert column(database, "SELECT token::int FROM tb_0031_token ORDER BY 1") == list(range(1, 7))
 
 
+async def test_figures_of_short_periods_are_forgotten_first(database: str) -> None:
+    fill(
+        database,
+        "INSERT INTO semq_figure SELECT m, '', '', now() - n * interval '1 day' + interval '1 minute', 1, 1, -1, 1"
+        " FROM generate_series(1, 500) n, unnest(ARRAY[1, 60, 1440]) m",
+    )
+    assert (await tidy(database, TODAY, Keep(ledger_days=400)))["figures"] == 498 + 400 + 100
+    counts = column(database, "SELECT count(*)::int FROM semq_figure GROUP BY minutes ORDER BY minutes")
+    assert counts == [2, 100, 400]
+
+
 async def test_names_of_submissions_are_forgotten_by_age_once_the_submission_is_deleted(database: str) -> None:
     fill(
         database,

@@ -21,7 +21,7 @@ from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError
 from semq.clock import SystemClock
 from semq.errors import SemqError
-from semq.store import accounts, audit, identities
+from semq.store import accounts, audit, figures, identities
 from semq.store.control import cluster
 from semq.store.postgres.errors import RowRefused
 from semq.store.postgres.schema_version import VERSION_TABLE
@@ -44,6 +44,7 @@ from tests.store.postgres.refusals.test_refusals import (
     refusing,
     submit,
 )
+from tests.store.test_figures import LINE
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
@@ -118,6 +119,14 @@ TOKEN = accounts.Token("id", b"h", "reports", ("viewer",), NOW, "test")
 CERTIFICATE = identities.IssuedCertificate("ab", "10008", "key", b"der", NOW, NOW + timedelta(1))
 TICKET = identities.Ticket(b"hash", "10008", (), NOW, NOW + timedelta(1))
 STATE = cluster.StoreState(1, 1, 1)
+
+
+def count_one_line(connection: Connection) -> None:
+    with connection.begin():
+        connection.execute(LINE, {"at": NOW, "side": 1, "event": 1, "lk0": "", "target": "", "detail": ""})
+    figures.count_lines(connection)
+
+
 FACTS = {"life": 1, "semq_id": 1, "semq_db_id": 1, "host": "h", "endpoint": "e"}
 BESIDE: dict[str, Callable[[Connection], object]] = {
     "web_account": partial(accounts.add_account, new=ACCOUNT),
@@ -133,6 +142,8 @@ BESIDE: dict[str, Callable[[Connection], object]] = {
     "hub_identity": partial(cluster.claim_identity, hub="hub", hub_id=UUID(int=1), carrier_key=b"k"),
     "hub_store": partial(cluster.open_store, store=(1, 1), store_uuid=UUID(int=1)),
     "node_home": partial(cluster.add_homes, drawn={"10008": (1, 1)}),
+    "semq_counted": figures.count_lines,
+    "semq_figure": count_one_line,
     "hub_instance": partial(cluster.note_sign_of_life, facts=FACTS, store_uuid=UUID(int=1), state=STATE),
 }
 

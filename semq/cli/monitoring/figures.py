@@ -1,0 +1,78 @@
+"""``semq figures traffic``: documents over time, for all or one partner, with latency and backlog."""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from semq.cli.output.values import brief_time, moment
+from semq.cli.session import Session, on_node
+
+group = typer.Typer()
+PERIOD_HELP = "The last hour by minute, or the last day or week by hour."
+PARTNER_HELP = "Only documents to and from this institution; at a hub those for it."
+# Kinds of documents; a kind that does not occur has no column
+KINDS = (
+    "accepted", "delivered", "failed", "cancelled", "forwarded", "stored", "released", "refused", "received",
+    "processed", "parked",
+)  # fmt: skip
+TIMED = ("delivered", "processed", "released")  # kinds with a latency
+QUEUES = ("sender", "hub", "inbox")
+
+
+class PeriodChoice(StrEnum):
+    """The period of figures."""
+
+    hour = "hour"
+    day = "day"
+    week = "week"
+
+
+@group.callback()
+def figures() -> None:
+    """Documents over time."""
+
+
+@group.command()
+@on_node
+async def traffic(
+    session: Session,
+    period: Annotated[PeriodChoice, typer.Option(help=PERIOD_HELP)] = PeriodChoice.day,
+    partner: Annotated[
+        str | None,
+        typer.Option(metavar="NODE", help="Only documents to and from this institution; at a hub those for it."),
+    ] = None,
+) -> None:
+    """Count documents over time: accepted, delivered, failed, received, latency (median, 99 %) and backlog."""
+    answer = await session.ask("figures.traffic", period=period.value, partner=partner)
+    if session.out.as_json:
+        session.out.data(answer)
+        return
+    kinds = [kind for kind in KINDS if kind in answer["documents"]]
+    timed = [kind for kind in TIMED if kind in answer["latency"]]
+    queues = [queue for queue in QUEUES if queue in answer["backlog"]]
+    heads = [*kinds, *(f"waiting: {queue}" for queue in queues)]
+    columns = [("since", "<"), *((head, ">") for head in (*heads, *(f"time to {kind}" for kind in timed)))]
+    shown = [point for point in answer["points"] if point.get("documents")]
+    session.out.table(tuple(columns), (tuple(_cells(row, kinds, queues, timed)) for row in (*shown, answer)))
+    session.out.line(f"counted until {moment(answer['counted_until']) or 'no line yet'}; times are upper bounds")
+
+
+def _cells(row: Mapping[str, Any], kinds: list[str], queues: list[str], timed: list[str]) -> Iterator[object]:
+    """Yield the cells of one point; the answer itself has the sums."""
+    yield brief_time(row["at"]) if "at" in row else "in all"
+    for kind in kinds:
+        yield row.get("documents", {}).get(kind, 0)
+    for queue in queues:
+        yield row.get("backlog", {}).get(queue, 0)
+    for kind in timed:
+        latency = row.get("latency", {}).get(kind)
+        yield f"{_bound(latency.get('median_ms'))}, {_bound(latency.get('p99_ms'))}" if latency else ""
+
+
+def _bound(milliseconds: object) -> str:
+    """Return an upper bound as text; None: longer than a day."""
+    if not isinstance(milliseconds, int | float):
+        return "> 1 d"
+    return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.0f} s"

@@ -1,0 +1,216 @@
+"""Operations ``figures.*``: documents over time, by partner, and by pair of sender and receiver.
+
+The figures come from the ledger and survive restarts (``semq.store.figures``). A backlog is not stored: it is computed
+backwards, from the present length of the queue and the documents that entered and left it since.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal, Protocol, TypeAlias
+
+from msgspec import Meta, Struct, field
+
+from semq.access_rights import AccessRole
+from semq.service.figure_count import FigureCount
+from semq.service.operations.arguments import Arguments
+from semq.service.operations.census import Census, OverviewNode, SharedCensus
+from semq.service.operations.operation import look
+from semq.service.operations.overview import OverviewOperations
+from semq.store.figures import BOUNDS_MS, HOUR, MINUTE, NO_LATENCY
+from semq.store.rows import Event, Side
+from semq.store.views import figures
+from semq.store.views.figures import Counted
+from semq.store.views.messages import node_of
+from semq.store.views.selection import Institution
+from semq.umx_t.status import AppStatus
+
+PeriodName: TypeAlias = Annotated[Literal["hour", "day", "week"], Meta(description="The last hour, day or week.")]
+MINUTE_MS = 60_000
+PERIODS = {"hour": (MINUTE, 60), "day": (HOUR, 24), "week": (HOUR, 168)}  # minutes of a point, number of points
+# Backlog | lines by which a document enters it (+1) or leaves it (-1)
+MOVES: dict[str, dict[tuple[Side, Event], int]] = {
+    "sender": {(Side.SENDER, Event.ACCEPTED): 1}
+    | {
+        (Side.SENDER, event): -1
+        for event in (
+            Event.DELIVERED, Event.REJECTED, Event.CANCELLED, Event.LOST, Event.UNKNOWN, Event.DROPPED,
+        )
+    },
+    "hub": {(Side.HUB, Event.STORED): 1, (Side.HUB, Event.RELEASED): -1},
+    "inbox": {(Side.RECEIVER, Event.RECEIVED): 1, (Side.RECEIVER, Event.DONE): -1, (Side.RECEIVER, Event.PARKED): -1},
+}  # fmt: skip
+BACKLOGS = {"local": ("sender", "inbox"), "platform": ("hub",)}
+
+
+class ReadTraffic(Arguments, frozen=True, kw_only=True):
+    """The period, and the partner."""
+
+    period: PeriodName = "day"
+    partner: Annotated[
+        Institution | None, Meta(description="Only documents to and from this institution; at a hub those for it.")
+    ] = None
+
+
+class LatencyFigures(Struct, omit_defaults=True):
+    """The latency of documents: numbers of documents by upper bound in milliseconds, and two quantiles.
+
+    A quantile is the bound below which the part of the documents is; null: longer than a day.
+    """
+
+    buckets: dict[int, int] = {}  #: upper bound in milliseconds | documents; -1: longer than a day
+    median_ms: int | None = None
+    p99_ms: int | None = None
+
+
+class TrafficPoint(Struct, omit_defaults=True):
+    """One minute or hour."""
+
+    at: int  #: its beginning, in milliseconds since 1970 UTC
+    documents: dict[str, int] = {}  #: kind | number
+    backlog: dict[str, int] = {}  #: queue | documents in it at the end of the time
+    latency: dict[str, LatencyFigures] = {}  #: kind | latency
+
+
+class TrafficFigures(Struct):
+    """Documents over time."""
+
+    period: PeriodName
+    partner: str | None
+    counted_until: int | None  #: time of the newest counted line; null: none
+    step_ms: int  #: length of a point
+    documents: dict[str, int]  #: sums of all points
+    latency: dict[str, LatencyFigures]
+    backlog: dict[str, int]  #: now
+    points: list[TrafficPoint] = field(default_factory=list)
+
+
+class FigureNode(OverviewNode, Protocol):
+    """The parts of a node that the operations use."""
+
+    figures: FigureCount
+    settings: Any
+
+
+class FigureOperations:
+    """The handlers of ``FIGURES``."""
+
+    def __init__(self, node: FigureNode, census: SharedCensus) -> None:
+        self._node = node
+        self._census = census
+
+    async def traffic(self, arguments: ReadTraffic) -> TrafficFigures:
+        """Count documents by minute or hour: accepted, delivered, failed, received, their latency, and the backlog."""
+        node = self._node
+        await node.figures.count_soon()
+        partner = None if arguments.partner is None else node_of(arguments.partner)
+        minutes, count = PERIODS[arguments.period]
+        step_ms = minutes * MINUTE_MS
+        last_ms = int(node.clock.wall().timestamp() * 1000) // step_ms * step_ms
+        ats = [last_ms - step_ms * before for before in reversed(range(count))]
+        rows = await node.store.execute(figures.over_time, minutes, ats[0], partner)
+        backlog = await self._backlog(partner)
+        until = await node.store.execute(figures.counted_until)
+        points = [TrafficPoint(at) for at in ats]
+        _fill(points, rows, backlog)
+        sums = Counter[str]()
+        for point in points:
+            sums.update(point.documents)
+        latency = _latencies(rows)
+        return TrafficFigures(arguments.period, partner, until, step_ms, dict(sums), latency, backlog, points)
+
+    async def _backlog(self, partner: str | None) -> dict[str, int]:
+        """Return the present length of each queue."""
+        census = await self._census.newest()
+        lengths = _lengths(census, partner)
+        return {name: lengths[name] for name in BACKLOGS[self._node.settings.node.kind]}
+
+
+def overview_parts(node: FigureNode) -> tuple[OverviewOperations, FigureOperations]:
+    """Return the handlers of lists and figures, which share one census."""
+    overview = OverviewOperations(node)
+    return overview, FigureOperations(node, overview.census)
+
+
+FIGURES = (look("figures.traffic", AccessRole.VIEWER, ReadTraffic, FigureOperations.traffic),)
+
+
+def merged(answers: Sequence[TrafficFigures]) -> TrafficFigures:
+    """Return the sums of the figures of several stores, counted until the oldest time."""
+    first, sums = answers[0], Counter[str]()
+    points: dict[int, TrafficPoint] = {}
+    for answer in answers:
+        sums.update(answer.documents)
+        for other in answer.points:
+            point = points.setdefault(other.at, TrafficPoint(other.at))
+            point.documents = dict(Counter(point.documents) + Counter(other.documents))
+            point.backlog = dict(Counter(point.backlog) + Counter(other.backlog))
+            point.latency = _merged_latencies((point.latency, other.latency))
+    backlog = sum((Counter(answer.backlog) for answer in answers), Counter[str]())
+    until = min((answer.counted_until for answer in answers if answer.counted_until), default=None)
+    latency = _merged_latencies([answer.latency for answer in answers])
+    return TrafficFigures(
+        first.period, first.partner, until, first.step_ms, dict(sums), latency, dict(backlog),
+        [points[at] for at in sorted(points)],
+    )  # fmt: skip
+
+
+def _merged_latencies(latencies: Iterable[Mapping[str, LatencyFigures]]) -> dict[str, LatencyFigures]:
+    counts: dict[str, Counter[int]] = {}
+    for by_kind in latencies:
+        for kind, latency in by_kind.items():
+            counts.setdefault(kind, Counter()).update(latency.buckets)
+    return {kind: latency_of(buckets) for kind, buckets in counts.items()}
+
+
+def _lengths(census: Census, partner: str | None) -> Counter[str]:
+    lengths = Counter[str]()
+    for group in census.groups:
+        is_sent = group["side"] == "outbound"
+        if group["piece"] or partner not in (None, group["target" if is_sent else "source"]):
+            continue
+        if is_sent and group["outcome"] is None:
+            lengths["hub" if group["source"] else "sender"] += group["rows"]
+        elif not is_sent and group["app_status"] == AppStatus.NEW.name:
+            lengths["inbox"] += group["rows"]
+    return lengths
+
+
+def _fill(points: Sequence[TrafficPoint], rows: Iterable[Counted], backlog: dict[str, int]) -> None:
+    """Add the figures to the points of their times. ``backlog``: now."""
+    by_time: dict[int, list[Counted]] = {}
+    for row in rows:
+        by_time.setdefault(row.at, []).append(row)
+    lengths = dict(backlog)
+    for point in reversed(points):
+        point.backlog = {name: max(length, 0) for name, length in lengths.items()}
+        here = by_time.get(point.at, ())
+        for row in here:
+            if row.kind:
+                point.documents[row.kind] = point.documents.get(row.kind, 0) + row.documents
+            for name in lengths:
+                lengths[name] -= MOVES[name].get((Side(row.side), Event(row.event)), 0) * row.documents
+        point.latency = _latencies(here)
+
+
+def _latencies(rows: Iterable[Counted]) -> dict[str, LatencyFigures]:
+    counts: dict[str, Counter[int]] = {}
+    for row in rows:
+        if row.bucket != NO_LATENCY:
+            bound = BOUNDS_MS[row.bucket] if row.bucket < len(BOUNDS_MS) else -1
+            counts.setdefault(row.kind, Counter())[bound] += row.documents
+    return {kind: latency_of(buckets) for kind, buckets in counts.items()}
+
+
+def latency_of(buckets: dict[int, int]) -> LatencyFigures:
+    """Return the latency of documents that are counted by bucket."""
+    return LatencyFigures(dict(buckets), _quantile(buckets, 50), _quantile(buckets, 99))
+
+
+def _quantile(buckets: dict[int, int], percent: int) -> int | None:
+    """Return the upper bound of the bucket in which ``percent`` of the documents are reached; None: no bound."""
+    wanted, reached = sum(buckets.values()) * percent / 100, 0
+    for bound in BOUNDS_MS:
+        reached += buckets.get(bound, 0)
+        if reached >= wanted:
+            return bound
+    return None

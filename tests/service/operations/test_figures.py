@@ -1,0 +1,80 @@
+"""Documents over time at nodes, and the sums of several stores."""
+
+from typing import Any
+
+import msgspec
+
+from semq.service.operations.figures import LatencyFigures, TrafficFigures, TrafficPoint, latency_of, merged
+from semq.store.figures import BOUNDS_MS
+from tests.service.inprocess import LOCAL_CONFIG, InProcess, ask, linked
+from tests.waiting import until
+
+
+async def traffic(client: Any, **arguments: Any) -> TrafficFigures:
+    answer = await ask(client, "figures.traffic", arguments)
+    assert answer["ok"], answer
+    return msgspec.convert(answer["result"], TrafficFigures, strict=False)
+
+
+async def until_counted(client: Any, documents: dict[str, int], backlog: dict[str, int]) -> TrafficFigures:
+    """Wait until a node has counted these documents; return its figures."""
+    found: list[TrafficFigures] = []
+
+    async def is_counted() -> bool:
+        found[:] = [await traffic(client)]
+        return (found[0].documents, found[0].backlog) == (documents, backlog)
+
+    await until(is_counted)
+    return found[0]
+
+
+async def test_sender_hub_and_receiver_count_documents_latency_and_backlog_also_after_a_restart(
+    inprocess: InProcess,
+) -> None:
+    hub = await inprocess.hub()
+    settings = inprocess.settings("10008", LOCAL_CONFIG.format(name="10008", hub=hub.port))
+    sender = await inprocess.start_node(settings)
+    receiver = await inprocess.local("56001", hub.port)
+    await linked(sender, receiver)
+    client = await inprocess.client(sender)
+    for target in ("56001", "56001", "10008"):
+        await ask(client, "msg.submit", {"target": target, "app_key": "trade/order//1", "body_base64": "eA=="})
+
+    figures = await until_counted(client, {"accepted": 3, "delivered": 3, "received": 1}, {"sender": 0, "inbox": 1})
+    assert figures.points[-1].backlog == {"sender": 0, "inbox": 1}
+    for period, count in (("hour", 60), ("day", 24), ("week", 168)):
+        figures = await traffic(client, period=period)
+        assert len(figures.points) == count
+        assert sum(figures.latency["delivered"].buckets.values()) == 3
+        assert sum(point.documents.get("accepted", 0) for point in figures.points) == 3
+        assert all(point.backlog == {"sender": 0, "inbox": 0} for point in figures.points[:-2])
+    assert (await traffic(client, partner="56001")).documents == {"accepted": 2, "delivered": 2}
+    await until_counted(await inprocess.client(receiver), {"received": 2}, {"sender": 0, "inbox": 2})
+    await until_counted(await inprocess.client(hub), {"forwarded": 2}, {"hub": 0})
+    await sender.stop()
+    again = await inprocess.client(await inprocess.start_node(settings))
+    assert (await traffic(again)).documents == {"accepted": 3, "delivered": 3, "received": 1}
+
+
+def test_quantiles_are_upper_bounds_and_none_above_the_last_one() -> None:
+    latency = latency_of({10: 50, 200: 49, -1: 1})
+    assert (latency.median_ms, latency.p99_ms) == (10, 200)
+    assert latency_of({200: 1, -1: 1}) == LatencyFigures({200: 1, -1: 1}, 200, None)
+    assert latency_of({BOUNDS_MS[-1]: 1}).p99_ms == 86_400_000
+
+
+def test_the_figures_of_several_stores_are_added_by_time_and_bucket() -> None:
+    one = TrafficPoint(60_000, {"stored": 1}, {"hub": 4}, {"released": latency_of({10: 98})})
+    other = TrafficPoint(60_000, {"stored": 2}, {"hub": 5}, {"released": latency_of({500: 2})})
+    answers = [
+        TrafficFigures("hour", None, until, 60_000, point.documents, point.latency, point.backlog, [point])
+        for until, point in ((8, one), (7, other))
+    ]
+    figures = merged(answers)
+    assert (figures.counted_until, figures.documents, figures.backlog) == (7, {"stored": 3}, {"hub": 9})
+    assert (
+        figures.latency["released"]
+        == figures.points[0].latency["released"]
+        == LatencyFigures({10: 98, 500: 2}, 10, 500)
+    )
+    assert figures.points[0].backlog == {"hub": 9}
