@@ -76,6 +76,7 @@ from semq.store.views import submissions
 from semq.store.views.messages import certificates, waiting_for
 from semq.umx_t.address import Address, parse_address
 from semq.umx_t.agreement import agreed_text
+from semq.umx_t.records import Presence
 
 log = structlog.get_logger("semq.local")
 AGREED_SHOWN = 5  # agreements with one partner that node.status shows
@@ -151,10 +152,12 @@ class LocalNode(Node[LocalEngine]):
             self.transfers.halt()  # its tasks use the present engine, and begin again with the sessions
         return engine
 
-    def _note_start_seen(self, peer: str, seen: int, present: int) -> None:
-        self.store.note_missing_commits(
-            f"{peer} has seen start {seen} of this store, and this is start {present}, so it was restored from a backup"
-        )
+    def _note_start_seen(self, peer: str, record: Presence, present: int) -> None:
+        if (seen := record.start_seen) >= present:
+            found = f"{peer} has seen start {seen} of this store, and this is start {present}"
+            self.store.note_missing_commits(f"{found}, so it was restored from a backup")
+        else:
+            self.missing.seen[peer] = record
         self.clockwork.hasten(JOB)
 
     async def _waiting_for(self, user: str, at_most: int) -> int:

@@ -24,9 +24,10 @@ from semq.service.errors import UnknownOperation
 from semq.service.exchanged import ExchangedDocument, ExchangedPage, ExchangedQuestion
 from semq.service.operations.arguments import Arguments, Moment
 from semq.service.operations.operation import look
-from semq.store.views.exchanged import newest_before, not_recorded
+from semq.store.views.exchanged import is_lost, newest_before, not_recorded
 from semq.umx_t.address import parse_address
 from semq.umx_t.errors import BadLocator
+from semq.umx_t.records import Presence
 from semq.umx_t.short_name import short_name
 
 JOB, EVERY_S, SOON_S = "missing", 60.0, 1.0
@@ -70,6 +71,7 @@ class MissingDocuments:
     def __init__(self, node: OperatedLocalNode) -> None:
         self._node = node
         self.survey: PartnerSurvey | None = None
+        self.seen: dict[str, Presence] = {}  #: by hub or partner: what it has seen of the process before this one
 
     async def list(self, arguments: ListMissing) -> dict[str, Any]:
         """List the documents that partners have exchanged with this node, and that its restored store lacks.
@@ -94,6 +96,12 @@ class MissingDocuments:
     async def ask(self) -> None:
         """Ask the partners that have not answered yet. Called by the job."""
         node = self._node
+        while self.seen:
+            peer, record = self.seen.popitem()
+            if await node.store.execute(is_lost, record.last_seen, record.last_seen_at):
+                name = short_name(record.last_seen) or record.last_seen
+                found = f"{peer} has seen {name} ({utc_text(record.last_seen_at)}), of which the ledger knows nothing"
+                node.store.note_missing_commits(f"{found}, so it was restored from a backup")
         if self.survey is None and node.store.missing_commits:
             newest = await node.store.execute(newest_before, node.store.chain.former_line)
             self.survey = PartnerSurvey(max(0, (newest or 0) - CLOCKS_MS))

@@ -88,7 +88,7 @@ class DirectSessions:
             return
         node = str(peer)
         for record in packet.records[:RECORDS_MAX]:
-            if record.node == str(self._core.address) and record.start_seen:
+            if record.node == str(self._core.address) and (record.start_seen or record.last_seen):
                 self._note_start_seen(record, peer)
             elif record.node != node:
                 self._violation(peer, NotYours("A partner introduces another node.", peer=node))

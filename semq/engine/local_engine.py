@@ -92,7 +92,7 @@ class LocalEngine:
         self.reacks = ReAcks(core, self.uplink, self.handover)
         self.acts = MessageActs(core, self.rows, recovered.unsettled > 0)
         self._boot = recovered.boot
-        self._on_start_seen: Callable[[str, int, int], None] = lambda peer, seen, boot: None
+        self._on_start_seen: Callable[[str, Presence, int], None] = lambda peer, record, boot: None
         self.direct = DirectSessions(
             core, secrecy, self.note_violation, self._learn_directly, self._note_start_seen, self.uplink,
             has_hub=self.partners.has_hub,
@@ -266,14 +266,15 @@ class LocalEngine:
             self._report_users()
         self._note_news()
 
-    def report_start_seen(self, callback: Callable[[str, int, int], None]) -> None:
-        """Call ``callback`` when the hub or a partner has seen another process with this store, of the same or a later
-        start: this store was restored. It gets who says so, that start, and the present one."""
+    def report_start_seen(self, callback: Callable[[str, Presence, int], None]) -> None:
+        """Call ``callback`` when the hub or a partner has seen another process with this store: of the same or a later
+        start, so that this store was restored, or of an earlier one, with the last document that it has seen. It gets
+        who says so, the record, and the number of the present start."""
         self._on_start_seen = callback
 
     def _note_start_seen(self, record: Presence, peer: Address | None) -> None:
-        if record.start_seen >= self._boot:
-            self._on_start_seen(str(peer), record.start_seen, self._boot)
+        if record.start_seen >= self._boot or record.last_seen:
+            self._on_start_seen(str(peer), record, self._boot)
 
     def _learn(self, node: str, certificates: Sequence[str]) -> list[RareChange]:
         """Learn a partner's certificates; return the row to be stored, if there is one.

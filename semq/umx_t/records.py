@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from semq.foreign_text import shortened
 from semq.umx_t.agreement import Terms
+from semq.umx_t.attribute_values import MOMENT_MAX
 from semq.umx_t.envelope import Function, Primitive
 from semq.umx_t.errors import BadRecord, PacketTooLarge
 from semq.umx_t.status import Arrival
@@ -167,6 +168,10 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     present: Annotated[tuple[UserName, ...], Meta(max_length=GROUP_MAX)] | None = None
     #: of the receiver itself: a start of its store that the sender has seen, and that is not before the present one
     start_seen: Number = 0
+    #: of the receiver itself: the last document that the sender has seen of the process with its store before this one,
+    #: as sender or receiver, and when that process accepted or recorded it, in milliseconds since 1970 UTC
+    last_seen: Ident = ""
+    last_seen_at: Annotated[int, Meta(ge=0, le=MOMENT_MAX)] = 0
 
 
 class ChannelRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

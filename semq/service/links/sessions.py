@@ -39,7 +39,7 @@ from semq.service.links.rights import UMX
 from semq.transport.turn import Turn
 from semq.umx_t.address import Address, parse_address
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
-from semq.umx_t.records import Presence
+from semq.umx_t.records import AckFlag, Answer, Presence
 from semq.umx_t.version import PROPERTY, agree
 
 MESSAGES_MAX = 1024  # unacknowledged messages of a node whose consumer has no prefetch
@@ -49,6 +49,7 @@ DATAGRAM_BYTES_MAX = 4 << 20  # while more bytes of a session wait in the intake
 STORE_UUID = re.compile("[0-9a-fA-F-]{0,36}")  # empty: not stated
 INCARNATION = re.compile("[0-9a-f]{0,16}")
 Refuse = Callable[[SemqError], None]  # refuses a login
+SeenDocument = tuple[str, int]  # LK0; when its node accepted or recorded it, in ms since 1970
 log = structlog.get_logger("semq.links")
 
 
@@ -199,6 +200,8 @@ class Links:
         self.links: dict[str, NodeLink] = {}
         self.statements: dict[str, NodeStatement] = {}  #: the last one of each node
         self.starts_seen: dict[str, int] = {}  #: of nodes whose store was restored: a start that is not before theirs
+        self._last_seen: dict[str, SeenDocument] = {}  #: of each node
+        self._former_seen: dict[str, SeenDocument] = {}  #: the last one of the process before the present one
         self._consumers: dict[str, dict[str, ServiceConsumer]] = {}  #: by node and name of the queue
         self._logins = RateAllowance(LOGINS_MAX, LOGINS_PER_S)
         self.intake: Intake[SessionInfo, OfferedMessage] = Intake(
@@ -276,14 +279,19 @@ class Links:
             return  # the same process
         seen = max(boot_noted if boot_noted > statement.boot else 0, earlier.boot if earlier is not None else 0)
         self.starts_seen.pop(node, None)
+        self._former_seen.pop(node, None)
+        if earlier is not None and node in self._last_seen:
+            self._former_seen[node] = self._last_seen[node]
         if seen >= statement.boot:
             self.starts_seen[node] = seen
             log.error("node_restored", node=node, boot=statement.boot, boot_before=seen)
 
     def _report_start_seen(self, node: Address) -> None:
-        """Tell a node whose store was restored from a backup, because it cannot know this itself."""
-        if seen := self.starts_seen.get(str(node)):
-            record = Presence(node=str(node), online=True, start_seen=seen)
+        """Tell a node what shows that its store was restored from a backup, because it cannot know this itself."""
+        seen, last_seen = self.starts_seen.get(str(node), 0), self._former_seen.get(str(node))
+        if seen or last_seen is not None:
+            lk0, at = last_seen or ("", 0)
+            record = Presence(node=str(node), online=True, start_seen=seen, last_seen=lk0, last_seen_at=at)
             self._engine().core.mail.add(node, Function.PRESENCE, Primitive.INDICATION, record)
 
     def detach(self, node: Address, name: str, consumer: ServiceConsumer) -> None:
@@ -335,6 +343,8 @@ class Links:
                 frames.append(frame)
         # A session that does not consume the node's queues may be a clone of the node.
         if link is not None and link.session is session and frames:
+            if (seen := last_document(frames)) is not None:
+                self._last_seen[session.user] = seen
             self._engine().receive(link, frames)
         for message in messages:
             message.settle(CONFIRMED)
@@ -362,6 +372,22 @@ class Links:
         link = self.links.get(str(node))
         if link is not None:
             self._engine().send_waiting(link)
+
+
+def last_document(frames: Sequence[Frame]) -> SeenDocument | None:
+    """Return the last document of class 3 that a node has sent or received, according to its frames.
+
+    The ledger of the node has a line about it, because both is committed before a frame leaves.
+    """
+    for frame in reversed(frames):
+        if isinstance(frame, Data):
+            if frame.envelope.is_class3:
+                return frame.envelope.ident, frame.envelope.submitted_at
+        elif (frame.function, frame.primitive) == (Function.RECEIPTS, Primitive.INDICATION):
+            for record in reversed(frame.records):
+                if record.ack_flag is AckFlag.END_TO_END and record.status is Answer.RECV:
+                    return record.ident, record.at
+    return None
 
 
 def not_acknowledged(outcome: Outcome) -> None:

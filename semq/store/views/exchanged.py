@@ -66,6 +66,13 @@ def not_recorded(connection: Connection, lk0s: Iterable[str]) -> set[str]:
     return asked - set(connection.execute(query).scalars())
 
 
+def is_lost(connection: Connection, lk0: str, at_ms: int) -> bool:
+    """Return whether the ledger knows nothing of a message of a time for which its lines are still kept."""
+    days = _partitions(connection)
+    is_kept = bool(days) and days[0] <= partition_of(datetime.fromtimestamp(at_ms / 1000, UTC).date())
+    return is_kept and bool(not_recorded(connection, [lk0]))
+
+
 def newest_before(connection: Connection, number: int) -> int | None:
     """Return the latest time of a line up to ``number``, in milliseconds since 1970 UTC; None if there is none.
 
