@@ -7,6 +7,7 @@ too, in the format of ``semq.admin``; an error of SEMQ then nacks the document a
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from local_node.doors.nack_delays import NackDelays
@@ -199,6 +200,7 @@ class _ReportByConfirm:
     def __init__(self, message: OfferedMessage, delays: NackDelays, nacks: Nacks | None = None) -> None:
         self._settle = message.settle
         self._user = message.session.user
+        self._publications, self._place = message.publications, message.number
         self._number = message.publications.delivery_number(message.number) if message.publications is not None else 0
         self._routing_key = message.routing_key
         self._delays = delays
@@ -214,7 +216,10 @@ class _ReportByConfirm:
         if self.document is None or isinstance(error, (BadInput, errors.Withdrawn, errors.Stopping)):
             self._report(error)
         else:
-            self._delays.delay(self._user, self.document.target.node, lambda: self._report(error))
+            report: Callable[[], None] = partial(self._report, error)
+            if self._publications is not None:
+                report = self._publications.delay(self._place, report)
+            self._delays.delay(self._user, self.document.target.node, report)
 
     def _report(self, error: Exception) -> None:
         outcome = refusal(error, self._name())

@@ -7,6 +7,7 @@ with an argument that has no effect. The methods must not block.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from semq.amqp.content import ContentHeader
@@ -83,14 +84,17 @@ class ArrivingDocument(LargeBody):
 
 class Publications:
     """The publishes of one channel, numbered from 1 in their order. The first one that closes the channel withdraws
-    the later ones, so that a service takes none of them."""
+    the later ones, so that a service takes none of them. The end of the channel waits for no outcome that a service
+    only delays."""
 
-    __slots__ = ("_before_confirms", "_count", "_refused_at")
+    __slots__ = ("_before_confirms", "_count", "_delayed", "_is_ending", "_refused_at")
 
     def __init__(self) -> None:
         self._count = 0
         self._before_confirms = 0
         self._refused_at: int | None = None
+        self._delayed: dict[int, Callable[[], None]] = {}
+        self._is_ending = False
 
     def next_number(self) -> int:
         self._count += 1
@@ -103,6 +107,26 @@ class Publications:
     def delivery_number(self, number: int) -> int:
         """Return the number under which the client knows a publish."""
         return number - self._before_confirms
+
+    def delay(self, number: int, report: Callable[[], None]) -> Callable[[], None]:
+        """Note that a service will report the outcome of a publish later; return the function that it must call then.
+        ``report`` is called at once if the channel ends, or when it does.
+        """
+        self._delayed[number] = report
+        if self._is_ending:
+            self._report(number)
+        return partial(self._report, number)
+
+    def _report(self, number: int) -> None:
+        report = self._delayed.pop(number, None)
+        if report is not None:
+            report()
+
+    def end(self) -> None:
+        """Report all delayed outcomes."""
+        self._is_ending = True
+        for number in list(self._delayed):
+            self._report(number)
 
     def refuse(self, number: int) -> None:
         """Note that a publish closes the channel."""

@@ -280,6 +280,7 @@ class BrokerSession:
 
     def end_if_answered(self, channel: ConnectedChannel) -> None:
         """End a stopped channel if every publish has its outcome."""
+        channel.publications.end()
         if not channel.is_open or channel.unanswered or self.is_ending:
             return
         if channel.feeder is not None and self._conclusion is None:

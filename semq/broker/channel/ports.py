@@ -20,7 +20,7 @@ from semq.broker.memory_gauge import MemoryGauge
 from semq.broker.queues.bodies import Bodies, Body
 from semq.broker.queues.consumers import QueueConsumer
 from semq.broker.queues.queue import Queue
-from semq.broker.services import ServiceConsumer, SessionInfo
+from semq.broker.services import Publications, ServiceConsumer, SessionInfo
 from semq.broker.users import Right
 from semq.broker.vhost import VirtualHost
 from semq.clock import Clock
@@ -76,6 +76,7 @@ class ConnectedChannel(Protocol):
     is_stopped: bool
     failure: AmqpError | None
     unanswered: int
+    publications: Publications
     is_flowing: bool
     prefetch: int
     prefetch_global: int

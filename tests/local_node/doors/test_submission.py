@@ -8,6 +8,7 @@ import socket
 
 import pytest
 
+from local_node.doors import nack_delays
 from local_node.doors.submission import NAME_MAX, refusal
 from semq.amqp import events as e
 from semq.amqp import methods as m
@@ -92,8 +93,11 @@ def document(target: str, **headers: str | int) -> bytes:
     return framed(m.BasicPublish("semq", target)) + header + frame(FRAME_BODY, 1, b"x")
 
 
-def answers(port: int, data: bytes) -> list[str]:
-    """Return the methods that a node answers to bytes that end with connection.close."""
+def answers(port: int, data: bytes, end: bytes = b"") -> list[str]:
+    """Return the methods that a node answers to bytes that end with connection.close.
+
+    ``end`` is sent after the first confirm.
+    """
     with socket.create_connection(("127.0.0.1", port)) as connection:
         reader = FrameReader(1 << 20)
         log_in(connection, reader)
@@ -103,6 +107,9 @@ def answers(port: int, data: bytes) -> list[str]:
             received = read_lines(connection, reader)
             assert received, lines
             lines += received
+            if end and any("basic.ack" in line for line in lines):
+                connection.sendall(end)
+                end = b""
     return lines
 
 
@@ -166,3 +173,22 @@ async def test_the_quota_is_checked_within_a_batch(inprocess: InProcess) -> None
     assert lines[-2:] == ["1 channel.close-ok", "0 connection.close-ok"]
     assert lines.count("1 basic.nack") == 5
     assert a.engine.core.counters.counts["accepted"] == 5
+
+
+async def test_a_close_does_not_wait_for_delayed_nacks(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FIRST_S", "LONGEST_S"):
+        monkeypatch.setattr(nack_delays, name, 86_400.0)
+    hub = await inprocess.hub()
+    config = LOCAL_CONFIG.format(name="10008", hub=hub.port) + "quota_rows_per_partner = 1\n"
+    a = await inprocess.start_node(inprocess.settings("10008", config))
+    await linked(a)
+    bad = 2 * document("56001")
+    outcomes = ["1 basic.ack 1", "1 basic.nack", "1 basic.nack", "1 confirm.select-ok"]
+    at_once = await asyncio.to_thread(answers, a.port, CONFIRM + document("56001") + bad + END)
+    assert (sorted(at_once[:-1]), at_once[-1:]) == (outcomes, ENDS[2:])
+    after_the_delay_began = await asyncio.to_thread(answers, a.port, CONFIRM + document("10008") + bad, CLOSE + END)
+    assert (sorted(after_the_delay_began[:-2]), after_the_delay_began[-2:]) == (outcomes, ENDS[1:])
+    without_confirms = await asyncio.to_thread(answers, a.port, bad + CLOSE + END)
+    assert without_confirms == ["1 channel.close 406 60.40", "1 channel.close-ok", "0 connection.close-ok"]
+    refused = await asyncio.to_thread(answers, a.port, CONFIRM + bad + document("99999") + END)
+    assert refused[1:] == ["1 basic.nack", "1 basic.nack", ENDS[0], ENDS[2]]
