@@ -176,6 +176,7 @@ TESTS_WITHOUT_MODULE: dict[str, str] = {
     "tests/memory_store": "the store of the simulator",
     "tests/simulation": "whole nodes on a seeded network",
     "tests/campaign": "whole nodes, all doors and faults",
+    "tests/planted": "all sources, with small defects",
     "tests/store/postgres/refusals": "rows of every table that Postgres refuses",
     "tests/store/postgres/conditions/test_poolers.py": "requirements, through PgBouncer",
     "tests/house/test_bad_ones.py": "the tests of rows, files and partners that stop nothing but themselves",

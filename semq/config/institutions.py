@@ -77,6 +77,8 @@ def is_virtual(written: Mapping[str, Any]) -> bool:
 def server_settings(written: Mapping[str, Any], path: Path) -> ServerSettings:
     """Return the settings of the process. Raises ConfigInvalid."""
     given = {name: written[name] for name in (SERVER, "amqp", "database", "log") if name in written}
+    if isinstance(amqp := given.get("amqp"), dict):
+        given["amqp"] = {name: value for name, value in amqp.items() if name != "users"}  # those of the institutions
     tables = written.get(INSTITUTIONS, {})
     if not isinstance(tables, dict):
         raise ConfigInvalid([ConfigFault(str(path), INSTITUTIONS, "must be a table for each institution")])

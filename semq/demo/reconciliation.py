@@ -6,6 +6,7 @@ The step runs the commands that operators use. If Spark is not installed, the st
 import asyncio
 import csv
 import json
+import os
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections import Counter
@@ -141,11 +142,15 @@ async def _install_spark(say: Say) -> bool:
     return await process.wait() == 0
 
 
-async def run_command(command: str, *arguments: object) -> dict[str, Any]:
-    """Run a command and return its JSON result. Raises CalledProcessError if it fails without a report."""
+async def run_command(command: str, *arguments: object, variables: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Run a command and return its JSON result. Raises CalledProcessError if it fails without a report.
+
+    ``variables``: further environment variables.
+    """
     process = await asyncio.create_subprocess_exec(
-        *COMMAND, command, *map(str, arguments), "--json", stdin=DEVNULL, stdout=PIPE, stderr=PIPE
-    )
+        *COMMAND, command, *map(str, arguments), "--json",
+        stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env={**os.environ, **(variables or {})},
+    )  # fmt: skip
     try:
         out, err = await process.communicate()
     except asyncio.CancelledError:

@@ -41,10 +41,16 @@ class NodePlace:
     login: ApplicationLogin
     port: int = 0  #: AMQP port; 0: the node chooses a free port at each start
     tls: bool = False  #: of the AMQP port
+    is_virtual: bool = False  #: the node is the only one of a virtual server
 
     @property
     def kind(self) -> str:
-        return "platform" if self.node_id == HUB else "local"
+        return "platform" if self.node_id == HUB else "virtual" if self.is_virtual else "local"
+
+    @property
+    def institution(self) -> str | None:
+        """The institution in the configuration of a virtual server."""
+        return self.node_id if self.is_virtual else None
 
     @property
     def config(self) -> Path:
@@ -60,7 +66,7 @@ class NodePlace:
         return self.folder / self.name
 
     def url_at(self, port: int) -> str:
-        address = f"{self.login.user}:{self.login.password}@127.0.0.1:{port}"
+        address = f"{self.login.user}:{self.login.password}@127.0.0.1:{port}{self._path}"
         key_owner = HUB if self.node_id == HUB else self.name  # all processes of the hub use the keys of the first one
         trust = self.folder / key_owner / "pki" / "trust.pem"
         return f"amqps://{address}?cafile={trust}" if self.tls else f"amqp://{address}"
@@ -69,6 +75,10 @@ class NodePlace:
     def url(self) -> str:
         """The AMQP URL for applications. With a configured port 0, use ``url_at``."""
         return self.url_at(self.port)
+
+    @property
+    def _path(self) -> str:
+        return f"/{self.node_id}" if self.is_virtual else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +91,7 @@ class InstallationPlan:
     has_hub: bool = True  #: False: ``direct`` is needed; ``enrolment.install_certificates`` must follow
     secure: bool = False  #: links have TLS; the institutions must enrol
     direct: tuple[str, str] | None = None  #: institutions with a direct link, the first dials; needs ``secure``
+    virtual: str = ""  #: institution whose node is in a virtual server
     instances: int = 1  #: of the hub
     carrier: str = ""  #: URL of the AMQP broker between instances; empty: the node CARRIER is the broker
     shared_database: str = ""  #: URL of a database for the last instance and its standby; empty: no standby
@@ -105,7 +116,9 @@ class InstallationPlan:
         if self.instances > 1 and not self.carrier:
             ids[CARRIER] = CARRIER
         places = {
-            name: NodePlace(name, node_id, folder, self.login, port, tls=self._has_tls(name, node_id))
+            name: NodePlace(
+                name, node_id, folder, self.login, port, self._has_tls(name, node_id), is_virtual=name == self.virtual
+            )
             for (name, node_id), port in zip(ids.items(), free_ports(len(ids)), strict=True)
         }
         ports = self._ports(places) | dict(links or {})
@@ -159,6 +172,8 @@ class InstallationPlan:
 
     def _common(self, place: NodePlace) -> dict[str, Value]:
         rows: dict[str, Value] = {"node.kind": place.kind, "node.id": place.node_id, "node.data_dir": place.name}
+        if place.is_virtual:
+            rows = {"server.id": place.name, "server.data_dir": place.name, f"institutions.{place.node_id}.": None}
         rows |= {
             "amqp.host": "127.0.0.1",
             "amqp.port": place.port,

@@ -22,7 +22,7 @@ async def ensure_enrolled(hub: NodeProcess, node: NodeProcess, *, again: bool = 
 
     Raises SemqError, OSError.
     """
-    ring = ring_of(load(node.place.config, {}))
+    ring = ring_of(load(node.place.config, {}, node.place.institution))
     if ring.is_enrolled and not again:
         return ring.identity().certificate
     async with Client(hub.url, patience_s=10.0) as client:

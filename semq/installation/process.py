@@ -9,11 +9,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from signal import SIGTERM, Signals
 
+from semq.config.institutions import database_url
 from semq.installation.configuration import NodePlace
 from semq.installation.errors import NodeNotStarted
 from semq.store.embedded.server import EmbeddedPostgres
 
-MODULES = {"platform": "platform_node", "local": "local_node"}  # kind of node | module that runs it
+# Kind of node | module that runs it
+MODULES = {"platform": "platform_node", "local": "local_node", "virtual": "local_node.virtual"}
 STOP_S = 90.0  # time for an orderly end; then the process is killed
 POLL_S = 0.1
 
@@ -62,7 +64,8 @@ class NodeProcess:
     @property
     def database(self) -> str:
         """The URL of the embedded database; valid while the database runs."""
-        return EmbeddedPostgres(self.place.data_dir).url
+        url = EmbeddedPostgres(self.place.data_dir).url
+        return database_url(url, self.place.institution) if self.place.institution is not None else url
 
     def start(self) -> None:
         """Start the process and block the thread until the node serves. Raises NodeNotStarted."""

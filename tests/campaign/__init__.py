@@ -2,16 +2,20 @@
 
 | module       | contents                                                                       |
 |--------------|--------------------------------------------------------------------------------|
+| `plan`       | what a campaign is repeated from                                               |
 | `traffic`    | the table of kinds of documents, and the lanes that draw from it               |
 | `notebook`   | what was handed over, told and received                                        |
 | `senders`    | applications that hand over, a class for each door                             |
 | `receivers`  | applications that receive, a class for each door                               |
 | `world`      | the table of institutions, their nodes and applications                        |
 | `faults`     | the table of faults, and the class that carries them out                       |
+| `acts`       | faults by people and surroundings: certificates, agreements, disks, clocks     |
+| `clocked`    | the program of a node whose wall clock is wrong                                |
 | `statements` | what ledgers and reconciliation say                                            |
 | `judgement`  | the comparison                                                                 |
 | `samples`    | memory, descriptors, rows and latencies                                        |
 | `campaign`   | traffic, faults, healing, comparison, the report                               |
+| `shrink`     | repetitions of a failed campaign with less                                     |
 
 `./run campaign --minutes 3`; a failing campaign prints the statements about the documents in question, and keeps its
 folder: notebook, logs, databases, and `leftover.txt` with the rows that were never settled. The processes are those of

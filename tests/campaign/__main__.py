@@ -1,4 +1,4 @@
-"""``./run campaign --minutes N [--seed S] [--rate R] [--json]``: run a campaign.
+"""``./run campaign --minutes N [--seed S] [--shrink] [--json]``: run a campaign.
 
 Exit status: 0 all statements agree, 1 some do not, 2 wrong arguments, 130 interrupted.
 """
@@ -10,7 +10,8 @@ import logging
 import secrets
 import sys
 
-from tests.campaign import campaign
+from tests.campaign import campaign, shrink
+from tests.campaign.plan import RATE, CampaignPlan
 from tests.crash.__main__ import quiet, run_until_signal
 
 
@@ -24,10 +25,13 @@ def main() -> int:
     )
     parser.add_argument("--minutes", type=float, default=3.0, metavar="N", help="duration of the load (%(default)s)")
     parser.add_argument("--seed", type=int, default=None, metavar="S", help="seed of documents and faults")
+    parser.add_argument("--rate", type=float, default=RATE, metavar="R", help="documents a second (%(default)s)")
+    parser.add_argument("--old", default="", metavar="COMMIT", help="the node of one institution is of this commit")
+    for name, what in (("faults", "faults"), ("traffic", "documents"), ("doors", "doors")):
+        parser.add_argument(f"--{name}", type=_kinds, metavar="K,...", help=f'only these kinds of {what}; "": none')
     parser.add_argument(
-        "--rate", type=float, default=campaign.RATE, metavar="R", help="documents a second (%(default)s)"
+        "--shrink", action="store_true", help="after a failure, repeat with less as long as a disagreement stays"
     )
-    parser.add_argument("--no-faults", action="store_false", dest="has_faults", help="only traffic")
     parser.add_argument("--json", action="store_true", help="one JSON object at the end of standard output")
     arguments = parser.parse_args()
     if arguments.minutes <= 0 or arguments.rate <= 0:
@@ -38,8 +42,11 @@ def main() -> int:
     def say(line: str) -> None:
         print(line, file=sys.stderr if arguments.json else sys.stdout, flush=True)
 
-    say(f"seed {seed}, {arguments.minutes:g} minutes")
-    running = campaign.run(arguments.minutes, seed, say, rate=arguments.rate, has_faults=arguments.has_faults)
+    plan = CampaignPlan(
+        arguments.minutes, seed, arguments.rate, arguments.faults, arguments.traffic, arguments.doors, arguments.old
+    )
+    say(plan.options())
+    running = shrink.run(plan, say) if arguments.shrink else campaign.run(plan, say)
     try:
         report = asyncio.run(run_until_signal(running))
     except asyncio.CancelledError:
@@ -49,7 +56,7 @@ def main() -> int:
         say(line)
     if not report.is_good:
         say(f"FAILED; notebook, logs and databases are in {report.folder}")
-        say(f"repeat: ./run campaign --minutes {arguments.minutes:g} --seed {seed} --rate {arguments.rate:g}")
+        say(f"repeat: ./run campaign {report.options or plan.options()}")
     if arguments.json:
         print(json.dumps(report.as_json(), ensure_ascii=False))
     else:
@@ -57,6 +64,10 @@ def main() -> int:
         say("\n".join(f"{name:>22}  {value}" for name, value in summary.items()))
     logging.shutdown()
     return 0 if report.is_good else 1
+
+
+def _kinds(text: str) -> frozenset[str]:
+    return frozenset(kind for kind in text.split(",") if kind)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import count
@@ -20,9 +21,11 @@ from typing import Any
 
 import psycopg
 
-from tests.campaign import faults, samples, statements
+from bench.versions.checkout import Checkout, checkout
+from tests.campaign import acts, faults, samples, statements
 from tests.campaign.judgement import KINDS, AgreementJudge, Disagreements
 from tests.campaign.notebook import CANCELLED, CONFIRMED, IN_DOUBT, Handed, Notebook
+from tests.campaign.plan import CampaignPlan
 from tests.campaign.samples import Sample
 from tests.campaign.senders import DoorAnswer, InDoubt, SenderProgram
 from tests.campaign.statements import LedgerStatements
@@ -34,7 +37,6 @@ DRAIN_S = 120.0  # longest time from the last fault until nothing waits
 POLL_S = 0.5
 POLLS_BETWEEN_REMOVALS = 10
 RETRY_S = 0.2
-RATE = 6.0  # documents a second of all lanes together
 SHOWN_MAX = 15  # documents whose statements are printed
 BATCH = 3  # documents in a transaction
 
@@ -70,6 +72,7 @@ class Report:
     samples: list[Sample] = field(default_factory=list)
     details: list[str] = field(default_factory=list)
     folder: str = ""  #: kept after a failure
+    options: str = ""  #: of ``./run campaign``, if other than those given
 
     @property
     def is_good(self) -> bool:
@@ -79,12 +82,14 @@ class Report:
         return asdict(self)
 
 
-async def run(
-    minutes: float, seed: int, say: Callable[[str], None], *, rate: float = RATE, has_faults: bool = True
-) -> Report:
+async def run(plan: CampaignPlan, say: Callable[[str], None]) -> Report:
     """Run one campaign in a folder of its own, which is kept after a failure."""
     folder = Path(tempfile.mkdtemp(prefix="semq-campaign-"))
-    campaign = DoorCampaign(folder, minutes, seed, say, rate=rate, has_faults=has_faults)
+    with checkout(plan.old, folder / "old") if plan.old else nullcontext() as older:
+        return await _run_in(folder, DoorCampaign(folder, plan, say, older), say)
+
+
+async def _run_in(folder: Path, campaign: "DoorCampaign", say: Callable[[str], None]) -> Report:
     try:
         report = await campaign.run()
     except BaseException:
@@ -98,17 +103,14 @@ async def run(
 
 
 class DoorCampaign:
-    def __init__(
-        self, folder: Path, minutes: float, seed: int, say: Callable[[str], None], *, rate: float, has_faults: bool
-    ) -> None:
+    def __init__(self, folder: Path, plan: CampaignPlan, say: Callable[[str], None], old: Checkout | None) -> None:
         self._notebook = Notebook(folder / "notebook.jsonl")
-        self._world = CampaignWorld(folder, seed, self._notebook)
+        self._world = CampaignWorld(folder, plan, self._notebook, old)
         self._faults = faults.CampaignFaults(self._world)
-        self._folder, self._seed, self._say = folder, seed, say
-        self._minutes, self._rate, self._has_faults = minutes, rate, has_faults
+        self._folder, self._plan, self._say = folder, plan, say
         self._numbers = count(1)
         self._ends_at = 0.0
-        self.report = Report(seed, minutes)
+        self.report = Report(plan.seed, plan.minutes)
 
     async def run(self) -> Report:
         """Run the campaign; return its report."""
@@ -137,22 +139,17 @@ class DoorCampaign:
 
     async def _load(self) -> None:
         """Hand over documents and strike until the time is over; return when each act has its answer."""
-        self._ends_at = time.monotonic() + self._minutes * 60
-        lanes = [
-            asyncio.create_task(
-                self._lane(institution, sender, self._world.traffic(institution, door, lane, sender.can))
-            )
-            for institution, door, lane, sender in self._world.senders
-        ]
-        if self._has_faults:
-            await self._strike()
-        else:
-            await asyncio.sleep(max(self._ends_at - time.monotonic(), 0))
+        self._ends_at = time.monotonic() + self._plan.minutes * 60
+        world = self._world
+        drawn = [(row, sender, world.traffic(row, door, lane, sender.can)) for row, door, lane, sender in world.senders]
+        lanes = [asyncio.create_task(self._lane(*lane)) for lane in drawn if not lane[2].is_empty]
+        await self._strike()
         for proxy in self._world.proxies.values():
             proxy.clear()
         await self._world.wait_until_ready()
+        await acts.until_authority_is_changed(self._world)
         self._say("the last fault has ended; waiting for the answers")
-        done, pending = await asyncio.wait(lanes, timeout=DRAIN_S)
+        done, pending = await asyncio.wait(lanes, timeout=DRAIN_S) if lanes else (set(), set())
         for lane in pending:
             lane.cancel()
             self._world.complaints.append(f"a lane got no answer for {DRAIN_S:g} s after the last fault")
@@ -160,8 +157,8 @@ class DoorCampaign:
             lane.result()
 
     async def _lane(self, institution: InstitutionRow, sender: SenderProgram, traffic: Traffic) -> None:
-        chance = Random(f"{self._seed}/{institution.name}/pace")
-        pause_s = len(self._world.senders) / self._rate
+        chance = Random(f"{self._plan.seed}/{institution.name}/pace")
+        pause_s = len(self._world.senders) / self._plan.rate
         while time.monotonic() < self._ends_at:
             document = traffic.draw(next(self._numbers), int(time.time() * 1000))
             documents = [document]
@@ -187,7 +184,7 @@ class DoorCampaign:
                 continue
             break
         self._tell(documents, answer)
-        if "repeat" in traits:
+        if "repeat" in traits and answer.word == CONFIRMED:
             await self._repeat(sender, documents)
         if "cancel" in traits and answer.word == CONFIRMED:
             await self._cancel(documents[0])
@@ -217,10 +214,11 @@ class DoorCampaign:
 
     async def _strike(self) -> None:
         for number in count(1):
-            plan = faults.plan(self._seed, number)
+            plan = faults.plan(self._plan.seed, number, self._plan.faults)
             if time.monotonic() + plan.pause_s > self._ends_at:
                 break
-            self._say(f"{self._ends_at - time.monotonic():5.0f} s left: " + "; ".join(map(str, plan.faults)))
+            if plan.faults:
+                self._say(f"{self._ends_at - time.monotonic():5.0f} s left: " + "; ".join(map(str, plan.faults)))
             await self._faults.strike(plan.faults)
             await asyncio.sleep(plan.pause_s)
         await asyncio.sleep(max(self._ends_at - time.monotonic(), 0))
@@ -254,7 +252,7 @@ class DoorCampaign:
         await asyncio.sleep(statements.SETTLED_S)  # the last events
         await self._world.tell_states()
         stated: LedgerStatements = await asyncio.to_thread(statements.read_ledgers, self._world)
-        self._world.complaints += [f"alarm: {text}" for text in stated.alarms]
+        self._world.complaints += [f"alarm: {line}" for line in acts.unexplained(self._world, stated.alarms)]
         self._say("the ledgers are extracted and compared")
         try:
             await statements.add_verdicts(self._world, stated)

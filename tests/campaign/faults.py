@@ -1,14 +1,18 @@
-"""The faults: a weighted table, from which a seed draws, and the class that carries them out."""
+"""The faults: a weighted table, from which a seed draws, and the class that carries them out; ``acts`` has others."""
 
 import asyncio
 import signal
 import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import NamedTuple
 
 from semq.installation.configuration import CARRIER, DIRECT, HUB
+from tests.campaign.acts import ACTS
 from tests.campaign.receivers import WebhookReceiver
-from tests.campaign.world import BY_NAME, FOLDER, INSTITUTIONS, PROXIES, QUEUES, CampaignWorld
+from tests.campaign.world import BY_NAME, CLOCKED, FOLDER, PROXIES, QUEUES, CampaignWorld
 from tests.crash.faults import BACK_S_MAX, TEXTS, CycleFault, InstallationFaults, draw
 from tests.crash.installation import HUB_2
 
@@ -23,8 +27,15 @@ PLACES = {
     "ends": (f"app-{QUEUES}", DIRECT),
     "webhook": (FOLDER,),
     "consumers": (QUEUES,),
+    "institutions": tuple(BY_NAME),
+    "clocks": CLOCKED,
+    "hub": (HUB,),
 }
-TEXTS_HERE = TEXTS | {"move": tuple(BY_NAME), "webhook": ("401", "503", "slow")}
+TEXTS_HERE = TEXTS | {
+    "move": tuple(BY_NAME), "webhook": ("401", "503", "slow"), "withdraw": tuple(BY_NAME), "quota": tuple(BY_NAME),
+    "operator": ("resend", "inquire", "hold"), "hub operator": ("refuse", "resend", "resend"),
+    "rule": ("plain", "sealed", "ordered"),
+}  # fmt: skip
 # share, kind, group of places
 KINDS = (
     (12, "kill", "nodes"),
@@ -54,7 +65,18 @@ KINDS = (
     (3, "move", "hubs"),
     (4, "webhook", "webhook"),
     (3, "nack", "consumers"),
+    (3, "withdraw", "institutions"),
+    (3, "quota", "institutions"),
+    (1, "roll", "hub"),
+    (2, "revoke", "institutions"),
+    (5, "operator", "institutions"),
+    (2, "hub operator", "institutions"),
+    (3, "unmount", "webhook"),
+    (2, "full disk", "webhook"),
+    (3, "clock", "clocks"),
+    (3, "rule", "institutions"),
 )
+CLOCK_S_MAX = 20.0
 PAUSE_S = (2.0, 8.0)  # between two faults
 SEVERAL = (1, 1, 1, 2, 3)  # faults at once
 # Kinds that end a process of the hub before it has written its lines about forwarded messages.
@@ -70,18 +92,24 @@ class FaultPlan(NamedTuple):
     faults: list[CycleFault]
 
 
-def plan(seed: int, number: int) -> FaultPlan:
-    """Return the faults number ``number`` of a campaign."""
+def plan(seed: int, number: int, only: frozenset[str] | None = None) -> FaultPlan:
+    """Return the faults number ``number`` of a campaign. ``only``: kinds; None: all."""
     chance = Random(f"{seed}/faults/{number}")
-    faults = [_draw(chance) for _ in range(chance.choice(SEVERAL))]
+    kinds = [row for row in KINDS if only is None or row[1] in only]
+    faults = [_draw(chance, kinds) for _ in range(chance.choice(SEVERAL))] if kinds else []
     return FaultPlan(chance.uniform(*PAUSE_S), sorted(faults, key=lambda fault: fault.at_s))
 
 
-def _draw(chance: Random) -> CycleFault:
-    fault = draw(chance, iter(()), KINDS, PLACES, TEXTS_HERE)
-    if fault.kind in ("webhook", "nack", "stop"):
-        return CycleFault(fault.at_s, fault.kind, fault.where, round(chance.uniform(0.5, BACK_S_MAX), 2), fault.text)
-    return fault
+def _draw(chance: Random, kinds: Sequence[tuple[int, str, str]]) -> CycleFault:
+    fault = draw(chance, iter(()), kinds, PLACES, TEXTS_HERE)
+    value, text = fault.value, fault.text
+    if fault.kind in ("webhook", "nack", "stop", *ACTS):
+        value = round(chance.uniform(0.5, BACK_S_MAX), 2)
+    if fault.kind == "clock":
+        value = round(chance.uniform(-CLOCK_S_MAX, CLOCK_S_MAX), 1)
+    if text == fault.where:  # no institution has an agreement with itself
+        text = next(name for name in BY_NAME if name != fault.where)
+    return replace(fault, value=value, text=text)
 
 
 class CampaignFaults(InstallationFaults):
@@ -97,6 +125,7 @@ class CampaignFaults(InstallationFaults):
             "reload": self._reload,
             "webhook": self._webhook,
             "nack": self._nack,
+            **{name: partial(act, world) for name, act in ACTS.items()},
         }
 
     async def strike(self, faults: list[CycleFault]) -> None:
@@ -140,6 +169,3 @@ class CampaignFaults(InstallationFaults):
         receiver.is_nacking = True
         await asyncio.sleep(min(fault.value, 1.0))
         receiver.is_nacking = False
-
-
-assert len(INSTITUTIONS) == len(BY_NAME)

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from semq.engine.errors import UnknownTarget
+from semq.engine.errors import Expired, UnknownTarget
 from semq.seal.errors import KeyUnknown, SignerGone
 from tests.campaign.notebook import (
     ABSENT,
@@ -20,6 +20,7 @@ from tests.campaign.notebook import (
     Handed,
     Notebook,
     NotedReceipt,
+    PermittedOutcome,
 )
 from tests.campaign.statements import LedgerStatements, MessageStory
 
@@ -108,7 +109,9 @@ class AgreementJudge:
         return (last.ends[-1] if last.ends else OPEN), last
 
     def _judge_end(self, document: Handed, receiver: str, end: str, story: MessageStory | None) -> None:
-        if end in document.possible or (document.certainty == CONFIRMED and self._is_explained(document, end, story)):
+        if document.certainty == REFUSED and not self._is_refusal_expected(document, receiver, story):
+            self._add("false_outcomes", document, f"refused for no reason in the notebook: {document.refusal}")
+        if end in document.possible or self._is_explained(document, receiver, end, story):
             return
         is_lost = document.certainty == CONFIRMED and end in (ABSENT, "LOST")
         kind = "lost" if is_lost else "false_outcomes"
@@ -117,9 +120,26 @@ class AgreementJudge:
             kind, document, f"ended {end} {why} for {receiver}; {document.certainty}: {sorted(document.possible)}"
         )
 
-    def _is_explained(self, document: Handed, end: str, story: MessageStory | None) -> bool:
-        is_unknown_target = "unknown" in document.traits and end in (REFUSED, REJECTED)
-        return is_unknown_target and (story is None or UnknownTarget.code in " ".join([story.reason, *story.refused]))
+    def _is_explained(self, document: Handed, receiver: str, end: str, story: MessageStory | None) -> bool:
+        """Whether the kind of the document, or a fault in its time, permits an end that it does not expect."""
+        told = [story.reason, *story.refused] if story is not None else []
+        reasons = " ".join([*told, document.refusal])
+        if "unknown" in document.traits and end in (REFUSED, REJECTED, ABSENT):
+            return UnknownTarget.code in reasons
+        if end not in (REFUSED, REJECTED, UNKNOWN, ABSENT):
+            return False
+        return any(code in reasons for each in self._permitted_outcomes(document, receiver) for code in each.codes)
+
+    def _is_refusal_expected(self, document: Handed, receiver: str, story: MessageStory | None) -> bool:
+        """Whether a door was right to refuse a document."""
+        if "rollback" in document.traits or ("late" in document.traits and Expired.code in document.refusal):
+            return True
+        return self._is_explained(document, receiver, REFUSED, story)
+
+    def _permitted_outcomes(self, document: Handed, receiver: str) -> list[PermittedOutcome]:
+        receipts = self._notebook.receipts[document.number]
+        last_at = max(each.at for each in receipts) if receipts else float("inf")
+        return [each for each in self._notebook.permitted if each.is_for(document, receiver, last_at)]
 
     def _judge_receipts(
         self, document: Handed, receiver: str, receipts: list[NotedReceipt], end: str, messages: list[MessageStory]
@@ -128,7 +148,7 @@ class AgreementJudge:
         recorded = {story.lk0 for story in messages if story.received}
         if end == DELIVERED and not receipts:
             self._add("lost", document, f"DELIVERED, and never given to {receiver}")
-        elif DELIVERED in document.possible and len(document.possible) == 1 and not receipts:
+        elif document.possible == {DELIVERED} and end not in (REFUSED, REJECTED, UNKNOWN) and not receipts:
             self._add("lost", document, f"confirmed, and never given to {receiver}")
         if len(names) > 1:
             self._add("duplicated", document, f"given to {receiver} as {sorted(names)}")
@@ -175,6 +195,8 @@ class AgreementJudge:
         if not self._statements.verdicts:
             return
         predicted = self._predicted(document, story, receipts, is_last=is_last)
+        for outcome in self._permitted_outcomes(document, receiver):
+            predicted |= outcome.verdicts | ({ABSENT} if not story.accepted else set())
         verdict = row.verdict if row is not None else ABSENT
         if verdict in predicted:
             return
@@ -191,7 +213,10 @@ class AgreementJudge:
         mine = [receipt for receipt in receipts if receipt.lk0 == story.lk0]
         if mine:
             returned = len(mine) >= ATTEMPTS_MAX and all(receipt.answer == "requeue" for receipt in mine)
-            return {"PARKED"} if mine[-1].answer == "reject" or returned else {"MATCHED"}
+            given = {"PARKED"} if mine[-1].answer == "reject" or returned else {"MATCHED"}
+            # Classes 1 and 2 are given up after some inquiries, also if the document arrives later (rule N22).
+            gave_up = document.save_fwd < 3 and any(UNKNOWN in told for told in document.outcomes.values())
+            return given | ({"ACK_NOT_RETURNED"} if gave_up else set())
         if not is_last:  # sealed again, or a refused attempt before the accepted one
             return {"REFUSED"}
         told = {outcome for outcomes in document.outcomes.values() for outcome in outcomes}

@@ -18,6 +18,7 @@ REFUSED = "REFUSED"  #: the sender's node did not accept it
 ABSENT = "ABSENT"  #: the sender's node never had it
 OPEN = "OPEN"  #: the sender's node learns no outcome: class 1 and 2 without a receipt
 CONFIRMED, IN_DOUBT = "confirmed", "in doubt"
+UNDER_WAY_S = 15.0  #: longest time that a document is under way after its last known step, before it is told
 
 
 @dataclass(slots=True)
@@ -89,6 +90,22 @@ class NotedReceipt(NamedTuple):
     fault: str  #: attributes that differ from those that were handed over
 
 
+class PermittedOutcome(NamedTuple):
+    """Outcomes that a fault permits to documents that were under way in its time."""
+
+    began: float  #: seconds since 1970
+    ended: float
+    codes: tuple[str, ...]  #: of the reasons
+    source: str = ""  #: name of the institution; empty: any
+    target: str = ""  #: address of the institution; empty: any
+    verdicts: frozenset[str] = frozenset({"REFUSED"})
+
+    def is_for(self, document: Handed, receiver: str, last_at: float) -> bool:
+        """Whether the document was under way. ``last_at``: time of the last known step."""
+        is_between = self.source in ("", document.source) and self.target in ("", receiver.partition("/")[0])
+        return is_between and document.handed_at <= self.ended + UNDER_WAY_S and last_at >= self.began - UNDER_WAY_S
+
+
 class Notebook:
     """All documents, receipts and faults of a campaign."""
 
@@ -99,6 +116,7 @@ class Notebook:
         self.faults: list[tuple[float, str]] = []
         #: Times from the end of a process of the hub, or of its database, to its next start.
         self.hub_outages: list[tuple[float, float]] = []
+        self.permitted: list[PermittedOutcome] = []
         self.alien: list[str] = []  #: receipts of unknown documents
         self.latencies: list[tuple[float, float]] = []  #: time of the receipt, milliseconds since the first act
         self.path = path

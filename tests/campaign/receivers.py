@@ -291,11 +291,12 @@ def note_event(notebook: Notebook, app_key: str, target: str, outcome: str, reas
         notebook.tell_outcome(int(key), target, outcome, reason)
 
 
-async def follow_events(notebook: Notebook, url: Callable[[], str]) -> None:
-    """Write the final events of a node into the notebook until cancelled."""
+async def follow_events(notebook: Notebook, url: Callable[[], str], is_following: asyncio.Event) -> None:
+    """Write the final events of a node into the notebook until cancelled. The queue exists when the event is set."""
     while True:
         with suppress(SemqError, OSError):
             async with Client(url(), patience_s=20.0) as client, client.events(queue="campaign") as events:
+                is_following.set()
                 async for event in events:
                     if event.is_final:
                         note_event(notebook, str(event.app_key), event.target, event.fate.outcome, event.reason)

@@ -306,9 +306,10 @@ class FolderSender(SenderProgram):
 
     can = frozenset("user group users unknown poison folder".split())
 
-    def __init__(self, chance: Random, folder: Path) -> None:
+    def __init__(self, chance: Random, folder: Path, using: asyncio.Lock) -> None:
+        """``using``: held while the folder is away."""
         super().__init__(chance)
-        self._folder = folder
+        self._folder, self._using = folder, using
 
     def note_in(self, folder: str, document: Handed) -> tuple[Path, dict[str, Any]] | None:
         """Return the file of a document in ``sent`` or ``failed``, and its note; None if there is none."""
@@ -322,7 +323,8 @@ class FolderSender(SenderProgram):
         (document,) = documents
         place = document.target.removeprefix("1.").replace("/", "@")
         file = self._folder / "out" / place / document.kind / str(document.number)
-        await asyncio.to_thread(_write_file, file, document.body)
+        async with self._using:
+            await asyncio.to_thread(_write_file, file, document.body)
 
         def answer() -> DoorAnswer | None:
             if (found := self.note_in("sent", document)) is not None and found[0].exists():

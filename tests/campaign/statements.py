@@ -15,7 +15,8 @@ from semq.installation.configuration import HUB
 from semq.store.rows import Event, Side
 from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.status import AckStatus, AppStatus
-from tests.campaign.world import BY_NAME, CampaignWorld
+from tests.campaign.world import BY_NAME, OLD, CampaignWorld
+from tests.crash.excuses import AlarmLine
 from tests.crash.installation import HUB_2
 
 ENDS = {
@@ -70,7 +71,7 @@ class LedgerStatements:
     stories: dict[str, MessageStory] = field(default_factory=dict)  #: by LK0
     by_number: dict[int, list[MessageStory]] = field(default_factory=lambda: defaultdict(list))
     verdicts: dict[str, VerdictRow] = field(default_factory=dict)
-    alarms: list[str] = field(default_factory=list)
+    alarms: list[AlarmLine] = field(default_factory=list)
     report: str = ""
 
 
@@ -124,7 +125,7 @@ def _add(
     detail: str,
 ) -> None:
     if event in ALARMS:
-        statements.alarms.append(f"{store} noted {Event(event).name} of {lk0 or target}: {detail}")
+        statements.alarms.append(AlarmLine(store, side, event, lk0, target, detail))
         return
     if not lk0:
         return
@@ -160,7 +161,10 @@ async def add_verdicts(world: CampaignWorld, statements: LedgerStatements) -> No
     """Extract the ledgers of all nodes, reconcile them, and add the verdicts."""
     await asyncio.sleep(SETTLED_S)
     for name in (HUB, HUB_2, *BY_NAME):
-        await run_command("extract", "--config", world.nodes[name].place.config, *DATE)
+        place = world.nodes[name].place
+        which = ("--institution", place.institution) if place.institution is not None else ()
+        variables = world.old.program.variables if world.old is not None and name == OLD else {}
+        await run_command("extract", "--config", place.config, *which, *DATE, variables=variables)
     result = await run_command("run", "--config", world.nodes[HUB].place.config, *DATE, "--memory", "1g")
     statements.report = result["report"]
     folder = Path(result["report"]).parent / "verdicts.parquet"

@@ -78,15 +78,20 @@ class Traffic:
 
     def __init__(
         self, seed: int, source: str, door: str, lane: int, can: frozenset[str], partners: Sequence[str],
-        users: Mapping[str, Sequence[str]], groups: Mapping[str, Sequence[str]],
+        users: Mapping[str, Sequence[str]], groups: Mapping[str, Sequence[str]], only: frozenset[str] | None = None,
     ) -> None:  # fmt: skip
         """``can``: traits of the door. ``partners``: addresses. ``users``: addresses of users, by institution;
-        ``groups``: addresses of the members, by routing key."""
+        ``groups``: addresses of the members, by routing key. ``only``: kinds; None: all."""
         self._chance = Random(f"{seed}/{source}/{door}/{lane}")
         self._lane, self._source, self._door = f"{source}.{door}.{lane}", source, door
-        self._kinds = [kind for kind in KINDS if kind.traits <= can]
+        self._kinds = [kind for kind in KINDS if kind.traits <= can and (only is None or kind.name in only)]
         self._partners, self._users, self._groups = partners, users, groups
         self._is_rich = "rich" in can
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the door takes none of the kinds."""
+        return not self._kinds
 
     def draw(self, number: int, now_ms: int) -> Handed:
         """Return the next document. ``now_ms``: milliseconds since 1970 UTC."""

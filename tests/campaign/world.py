@@ -4,6 +4,12 @@ Each institution has other doors. Links have TLS and go through proxies.
 """
 
 import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -13,6 +19,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy
 
+from bench.versions.checkout import Checkout
 from semq.app import sql
 from semq.installation.configuration import (
     CARRIER,
@@ -24,13 +31,14 @@ from semq.installation.configuration import (
     free_ports,
 )
 from semq.store.postgres import roles
-from tests.campaign import receivers, senders
+from tests.campaign import clocked, receivers, senders
 from tests.campaign.notebook import REFUSED, Handed, Notebook
+from tests.campaign.plan import CampaignPlan
 from tests.campaign.receivers import ReceiverProgram, WebhookReceiver
 from tests.campaign.senders import SenderProgram
 from tests.campaign.traffic import PIECES_FROM, Traffic
 from tests.crash import node_requests
-from tests.crash.armed.process import CrashProcess
+from tests.crash.armed.process import ROOT, CrashProcess
 from tests.crash.installation import HUB_2, Installation
 
 PASSWORD = "only-for-tests"
@@ -51,14 +59,16 @@ class InstitutionRow(NamedTuple):
         return f"1.{self.id}"
 
 
-SQL, FOLDER, HTTP, QUEUES, APP = "sql", "folder", "http", "queues", "app"
+SQL, FOLDER, HTTP, QUEUES, APP, VIRTUAL = "sql", "folder", "http", "queues", "app", "virtual"
 INSTITUTIONS = (
     InstitutionRow(QUEUES, "10008", {"aio-pika": 2, "pika": 1}),
     InstitutionRow(SQL, "20002", {"sql": 2}),
     InstitutionRow(FOLDER, "30003", {"folder": 1}, users=("desk",)),
     InstitutionRow(HTTP, "40004", {"http": 2}),
     InstitutionRow(APP, "50005", {"app": 2}, users=("buyer", "seller")),
+    InstitutionRow(VIRTUAL, "60006", {"own aio-pika": 1}),
 )
+OLD = HTTP  # the institution whose node is of an older version in campaigns with `--old`
 BY_NAME = {each.name: each for each in INSTITUTIONS}
 ADDRESSES = {each.name: each.address for each in INSTITUTIONS}
 USERS = {each.address: [f"{each.address}/{user}" for user in each.users] for each in INSTITUTIONS if each.users}
@@ -66,11 +76,10 @@ GROUPS = {
     "3.all": [each.address for each in INSTITUTIONS],
     **{f"4.{each.id}": USERS[each.address] for each in INSTITUTIONS if len(each.users) > 1},
 }
-DEFINITIONS = "\n".join([
-    *(f'[nodes.{each.id}]\nusers = [{", ".join(map(repr, each.users))}]' for each in INSTITUTIONS if each.users),
-    f"[groups.all]\nmembers = [{', '.join(repr(each.id) for each in INSTITUTIONS)}]",
-    "[[agreements]]\nfrom = ['*']\nto = ['*']",
-]).replace("'", '"')  # fmt: skip
+
+DISK = FOLDER  # the institution whose data are on a small disk of their own, if the user is root
+DISK_MIB = 512
+CLOCKED = (SQL, APP, VIRTUAL)  # institutions whose nodes have wall clocks of their own
 DIRECTLY = (QUEUES, APP)  # the first dials the second
 PROCESSES_OF_HUB = {"first": HUB, "second": HUB_2, "standby": STANDBY}
 # Proxy | process behind it
@@ -83,7 +92,7 @@ WAYS = {HUB: "way-hub", HUB_2: "way-hub-2", STANDBY: "way-standby"}
 EXTRACTS, REPORTS = "extracts", "reports"
 
 
-def plan(hour: int) -> InstallationPlan:
+def installation(hour: int) -> InstallationPlan:
     """Return the installation. ``hour``: the present one, UTC; the campaign is within one business date."""
     cutoff = f"{(hour + 12) % 24:02d}:00"
     return InstallationPlan(
@@ -91,6 +100,7 @@ def plan(hour: int) -> InstallationPlan:
         ApplicationLogin("app", PASSWORD),
         secure=True,
         direct=DIRECTLY,
+        virtual=VIRTUAL,
         instances=2,
         common_rows={
             "protocol.inquiry_s": 0.5, "protocol.inquiry_s_max": 3.0, "protocol.inquiry_custody_s_max": 3.0,
@@ -106,18 +116,47 @@ def plan(hour: int) -> InstallationPlan:
     )  # fmt: skip
 
 
+def definitions(withdrawn: tuple[str, str] | None = None, reduced: tuple[str, str] | None = None) -> str:
+    """Return the definitions of the hub.
+
+    ``withdrawn``: names of two institutions, of which the first may not send to the second. ``reduced``: two of which
+    the first may send few documents to the second.
+    """
+    ids = {each.name: each.id for each in INSTITUTIONS}
+    lines = [
+        *(f"[nodes.{each.id}]\nusers = {json.dumps(each.users)}" for each in INSTITUTIONS if each.users),
+        f"[groups.all]\nmembers = {json.dumps([*ids.values()])}",
+    ]
+    if reduced is not None:
+        source, target = reduced
+        pair = f"[[agreements]]\nfrom = ['{ids[source]}']\nto = ['{ids[target]}']\n"
+        lines.append(f"{pair}per_minute = 30\nwaiting_max = 5")
+    source, target = withdrawn or ("", "")
+    for name, number in ids.items():
+        partners = [other for partner, other in ids.items() if (name, partner) != (source, target)]
+        lines.append(f"[[agreements]]\nfrom = ['{number}']\nto = {json.dumps(partners)}")
+    return "\n".join(lines)
+
+
 class CampaignWorld(Installation):
     """The installation, and the applications of its institutions."""
 
-    def __init__(self, folder: Path, seed: int, notebook: Notebook) -> None:
+    def __init__(self, folder: Path, plan: CampaignPlan, notebook: Notebook, old: Checkout | None = None) -> None:
+        """``old``: the version of the node of OLD; None: the present one."""
         super().__init__(folder, PROXIES, ADDRESSES, cluster=True)
+        self.old = old
         self.notebook = notebook
         self.receivers: dict[str, ReceiverProgram] = {}  #: by address
         self.senders: list[tuple[InstitutionRow, str, int, SenderProgram]] = []  #: institution, door, lane, its program
         self.webhook_port = free_ports(1)[0]
         self.http_port = free_ports(1)[0]
         self.token = ""
-        self._seed = seed
+        self.door = folder / "door"
+        self.disk: Path | None = None  #: the small disk of DISK
+        self.defining = asyncio.Lock()  #: one change of the definitions at a time
+        self.using_door = asyncio.Lock()  #: the folder is away, or an application writes into it
+        self.revoking = defaultdict[str, asyncio.Lock](asyncio.Lock)
+        self._plan, self._seed = plan, plan.seed
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, hour: int) -> None:
@@ -129,14 +168,45 @@ class CampaignWorld(Installation):
         links |= {hub: [self.proxies[way].port] for hub, way in WAYS.items()}
         links[DIRECT] = [self.proxies[DIRECT].port]
         shared = await self.start_server()
-        places = replace(plan(hour), shared_database=shared).write(self.folder, links)
+        self._mount_disk()
+        places = replace(installation(hour), shared_database=shared).write(self.folder, links)
         for name, text in self._more_configuration().items():
             with places[name].config.open("a", encoding="utf-8") as stream:
                 stream.write(text)
         self.add_nodes(places)
-        await self.start_nodes(BY_NAME, DEFINITIONS)
+        if self.old is not None:
+            shutil.rmtree(places[OLD].data_dir)  # its empty database is of the present version
+            self.nodes[OLD].run_by(self.old.program.python, self.old.program.variables)
+        for name in CLOCKED:
+            self.set_clock(name, 0.0)
+            variables = {clocked.VARIABLE: str(self._clock_file(name)), "PYTHONPATH": str(ROOT)}
+            self.nodes[name].run_by(sys.executable, variables, clocked.__name__)
+        await self.start_nodes(BY_NAME, definitions())
         await node_requests.ask(self.nodes[HUB], "stores.balance")
         await self._start_applications()
+
+    def _mount_disk(self) -> None:
+        if os.geteuid():
+            return
+        folder = self.folder / DISK
+        folder.mkdir()
+        command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m,mode=700", "tmpfs", str(folder)]
+        if subprocess.run(command, capture_output=True, check=False).returncode == 0:
+            self.disk = folder
+
+    def _unmount_disk(self) -> None:
+        disk, self.disk = self.disk, None
+        if disk is not None:
+            subprocess.run(["umount", "--lazy", str(disk)], capture_output=True, check=False)
+
+    def set_clock(self, name: str, ahead_s: float) -> None:
+        """Put the wall clock of a node forward, or back."""
+        file = self._clock_file(name)
+        file.with_suffix(".new").write_text(str(ahead_s))
+        file.with_suffix(".new").rename(file)
+
+    def _clock_file(self, name: str) -> Path:
+        return self.folder / f"{name}.clock"
 
     def _more_configuration(self) -> dict[str, str]:
         folder = '\n[[folders]]\npath = "door"\ndomain = "trade"\nsettle_s = 0.2\n'
@@ -147,7 +217,7 @@ class CampaignWorld(Installation):
         return {FOLDER: folder + hook, HTTP: f"\n[http]\nport = {self.http_port}\n"}
 
     async def _start_applications(self) -> None:
-        queues, postgres, folder, http, app = (self.nodes[each.name] for each in INSTITUTIONS)
+        queues, postgres, folder, http, app, virtual = (self.nodes[each.name] for each in INSTITUTIONS)
         role_url = await asyncio.to_thread(_grant, postgres)
         self.role_url = role_url
         scopes = ["submit", "receive", "viewer", "events"]
@@ -156,7 +226,7 @@ class CampaignWorld(Installation):
         http_url = f"http://127.0.0.1:{self.http_port}"
         app_port = self.proxies[f"app-{QUEUES}"].port
         amqp_url = f"amqp://app:{PASSWORD}@127.0.0.1:{app_port}/"
-        door = self.folder / "door"
+        door = self.door
         users = {user: f"{ADDRESSES[APP]}/{user}" for user in BY_NAME[APP].users}
         note = self.notebook
         self._add(receivers.AioPikaReceiver(ADDRESSES[QUEUES], note, self._chance(QUEUES), amqp_url, "semq.inbox"))
@@ -167,21 +237,29 @@ class CampaignWorld(Installation):
         self._add(receivers.HttpReceiver(ADDRESSES[HTTP], note, self._chance(HTTP), http_url, self.token))
         for user, address in {"": ADDRESSES[APP], **users}.items():
             self._add(receivers.AppReceiver(address, note, self._chance(address), lambda: app.url, user))
+        self._add(receivers.AioPikaReceiver(ADDRESSES[VIRTUAL], note, self._chance(VIRTUAL), virtual.url, "semq.inbox"))
         make: dict[str, Callable[[Random], SenderProgram]] = {
             "aio-pika": lambda chance: senders.AioPikaSender(chance, amqp_url, None),
+            "own aio-pika": lambda chance: senders.AioPikaSender(chance, virtual.url, None),
             "pika": lambda chance: senders.PikaSender(chance, "127.0.0.1", app_port, "app", PASSWORD),
             "sql": lambda chance: senders.SqlSender(chance, lambda: role_url),
-            "folder": lambda chance: senders.FolderSender(chance, door),
+            "folder": lambda chance: senders.FolderSender(chance, door, self.using_door),
             "http": lambda chance: senders.HttpSender(chance, http_url, self.token),
             "app": lambda chance: senders.AppSender(chance, lambda: app.url),
         }
         for institution in INSTITUTIONS:
-            for name, lanes in institution.doors.items():
+            for name, lanes in self._doors(institution):
                 for lane in range(lanes):
                     sender = make[name](self._chance(f"{institution.name}.{name}.{lane}"))
                     self.senders.append((institution, name, lane, sender))
-        for node in (queues, app, folder, http):
-            self._begin(receivers.follow_events(note, lambda node=node: node.url))  # type: ignore[misc]
+        for node in (queues, app, folder, http, virtual):
+            is_following = asyncio.Event()
+            self._begin(receivers.follow_events(note, lambda node=node: node.url, is_following))  # type: ignore[misc]
+            await is_following.wait()
+
+    def _doors(self, institution: InstitutionRow) -> list[tuple[str, int]]:
+        only = self._plan.doors
+        return [(name, lanes) for name, lanes in institution.doors.items() if only is None or name in only]
 
     def _add(self, receiver: ReceiverProgram) -> None:
         self.receivers[receiver.address] = receiver
@@ -209,7 +287,7 @@ class CampaignWorld(Installation):
         groups = {key: members for key, members in groups.items() if len(members) > 1}
         if not any(key.startswith("4.") for key in groups):
             can -= {"users"}
-        return Traffic(self._seed, institution.name, door, lane, can, partners, users, groups)
+        return Traffic(self._seed, institution.name, door, lane, can, partners, users, groups, self._plan.traffic)
 
     async def cancel(self, document: Handed) -> str:
         """Cancel a document until the node has answered; return the reason of a refusal, or an empty text."""
@@ -250,6 +328,7 @@ class CampaignWorld(Installation):
         await self._end_applications()
         await self.remove_processes()
         await self.end_proxies_and_server()
+        self._unmount_disk()
 
     async def _end_applications(self) -> None:
         tasks, self._tasks = self._tasks, []

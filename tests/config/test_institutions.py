@@ -60,6 +60,13 @@ def test_each_institution_has_an_address_of_its_own(file: Path) -> None:
     assert admin_address_in(file, {}).name == "east"  # the server's; an institution is selected by the virtual host
 
 
+def test_users_in_the_shared_section_are_those_of_every_institution(file: Path) -> None:
+    file.write_text(FILE.replace("port = 5680", 'port = 5680\nusers.shared = "pw"'))
+    first, second = load(file, {}, "10008"), load(file, {}, "56001")
+    assert (set(first.amqp.users), set(second.amqp.users)) == ({"shared", "erp"}, {"shared"})
+    assert server_settings(read_toml(file), file).amqp.users == {}
+
+
 def test_a_variable_with_a_user_of_institutions_does_not_change_the_administrator_of_the_server(file: Path) -> None:
     file.write_text(FILE.replace('[server.users]\nroot = "pw"\n', ""))
     assert admin_address_in(file, {"SEMQ_AMQP__USERS__ERP": "x"}).url() == "amqp://guest:guest@127.0.0.1:5680"

@@ -55,7 +55,8 @@ class Installation:
     def database(self, store: str) -> str | None:
         """Return the URL of a store; None while the server does not run."""
         if self.server is None or store not in self.second_urls:
-            return self.nodes[store].postgres.running_url()
+            node = self.nodes[store]
+            return node.database if node.postgres.pid is not None else None
         return self.second_urls[store] if self.server.postgres.pid is not None else None
 
     def store(self, hub: str) -> str:

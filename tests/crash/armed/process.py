@@ -6,7 +6,7 @@ An end that the campaign has not caused is a fault.
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -69,6 +69,15 @@ class CrashProcess(RestartedProcess, NodeProcess):
         self.armed = ""  #: failpoint of the running process
         self.served = 0  #: starts after which the node served
         self.fired: list[str] = []  #: failpoints that ended the process
+        self._variables: Mapping[str, str] = {}
+        self._runner: list[str] = []  #: module that runs the program
+
+    def run_by(self, python: str, variables: Mapping[str, str], runner: str = "") -> None:
+        """Run the program by another interpreter, with further environment variables, from the next start.
+
+        ``runner``: a module that gets the program's module as its first argument.
+        """
+        self._python, self._variables, self._runner = python, variables, ["-m", runner] if runner else []
 
     # ------------------------------------------------------------ life
 
@@ -210,11 +219,14 @@ class CrashProcess(RestartedProcess, NodeProcess):
         return self._stopping
 
     def program(self) -> list[str]:
-        return ["-m", "tests.crash.armed", self.place.kind] if self.armed else super().program()
+        if self.armed:
+            return ["-m", "tests.crash.armed", self.place.kind]
+        return [*self._runner, *super().program()[1 if self._runner else 0 :]]
 
     async def _run_once(self) -> int:
         self.armed, self._failpoint = self._failpoint, ""
-        self.launch(**({VARIABLE: self.armed, "PYTHONPATH": str(ROOT)} if self.armed else {}))
+        armed = {VARIABLE: self.armed, "PYTHONPATH": str(ROOT)} if self.armed else {}
+        self.launch(**self._variables, **armed)
         self.starts += 1
         self._has_ended.clear()
         if await self.wait_ready():
