@@ -14,7 +14,7 @@ async def _run_one(plan: CampaignPlan, say: shrink.Say) -> Report:
     return Report(plan.seed, plan.minutes, documents=1, disagreements=int(has_all))
 
 
-async def test_what_a_disagreement_needs_stays() -> None:
+async def test_shrinking_keeps_what_a_disagreement_needs() -> None:
     report = await shrink.run(CampaignPlan(1, 7), lambda line: None, _run_one)
     assert report.options == '--minutes 1 --seed 7 --rate 6 --faults "kill,revoke" --traffic "group" --doors "sql"'
 
