@@ -81,7 +81,7 @@ from semq.umx_t.records import Presence
 log = structlog.get_logger("semq.local")
 AGREED_SHOWN = 5  # agreements with one partner that node.status shows
 DISK_CHECK_S = 10.0
-# Polls find rows without a NOTIFY: written without the functions of SQL.md, or while the store had no connection.
+# Polls find rows without a NOTIFY: written without the SQL functions, or while the store had no connection.
 SQL_POLL_S = 10.0
 NOTIFIED_RUNS, NOTIFIED_PAUSE_S = 10, 0.1  # further polls after a NOTIFY
 SQL_AGAIN_S = 1.0  # pause before the next poll while rows wait, for instance because of a rate or a quota

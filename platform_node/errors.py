@@ -80,7 +80,7 @@ class OneStore(BadInput):
     """This hub has one store; institutions have no homes to move."""
 
     code = "SEMQ-1268"
-    remedy = 'Several stores need several instances: OPERATIONS.md, "Several instances of one hub".'
+    remedy = "Several stores need several instances: the operator's guide, *Several instances of one hub*."
 
 
 class StoreServed(BadInput):

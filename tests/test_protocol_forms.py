@@ -1,4 +1,4 @@
-"""A peer written from PROTOCOL.md section 27 alone: a node opens its seals and accepts its signatures.
+"""A peer written from section 27 of the protocol alone: a node opens its seals and accepts its signatures.
 
 The tests do not use ``semq.seal``.
 """
@@ -37,7 +37,7 @@ LK0 = f"{A}.1.1.ff.99"
 PAYLOAD = b"<Order>S0001</Order>"
 SECRET = bytes(range(32))
 A_KEY, B_KEY = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-SECTION = (ROOT / "PROTOCOL.md").read_text("utf-8").partition("\n## 27. ")[2]
+SECTION = (ROOT / "docs" / "protocol" / "forms.md").read_text("utf-8")
 
 
 def canonical(label: str, *facts: Any) -> bytes:

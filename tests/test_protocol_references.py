@@ -1,12 +1,11 @@
-"""PROTOCOL.md defines every reference such as S5c, N14 or B01."""
+"""The protocol defines every reference such as S5c, N14 or B01."""
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.house.sources import ROOT, at, committed
+from tests.house.sources import ROOT, at, committed, protocol
 
-PROTOCOL = ROOT / "PROTOCOL.md"
 # Letter | kind of reference | form of its definition in PROTOCOL.md
 DEFINITIONS: dict[str, tuple[str, str]] = {
     "S": ("event of the sender", r"^\| (S\d+[a-c]?) \|"),
@@ -18,7 +17,7 @@ DEFINITIONS: dict[str, tuple[str, str]] = {
     "F": ("break found while correcting the design", r"\b(F\d+) "),
 }
 # Sections with definitions in running text.
-IN_TEXT = {"I": r"^## 6\..*?^## 7\.", "F": r"^## 9\..*?^## 10\."}
+IN_TEXT = {"I": r"^## 6\..*?^## ", "F": r"^## 9\..*?^## "}
 REFERENCE = re.compile(r"(?<![-\w.`'\"/])([SHRINBF]\d{1,2}[a-c]?)(?![-\w'\"])")
 # File with a name that only looks like a reference | its meaning
 OTHERS: dict[str, str] = {
@@ -29,8 +28,8 @@ TABLES = ("tests/simulation/", "tests/crash/")
 
 
 def defined() -> dict[str, set[str]]:
-    """Return the names that PROTOCOL.md defines, by letter."""
-    text = PROTOCOL.read_text("utf-8")
+    """Return the names that the protocol defines, by letter."""
+    text = protocol()
     definitions = {}
     for letter, (_, pattern) in DEFINITIONS.items():
         section = re.search(IN_TEXT[letter], text, re.DOTALL | re.MULTILINE) if letter in IN_TEXT else None

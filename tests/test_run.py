@@ -115,7 +115,8 @@ def test_each_step_of_a_set_up_is_named_and_what_tests_share_with_spark_is_insta
     prepared: Path, tmp_path: Path
 ) -> None:
     venv, log = prepared / ".venv", tmp_path / "log"
-    shutil.copy(ROOT / "requirements-spark.lock", prepared)
+    for name in ("spark", "docs"):
+        shutil.copy(ROOT / f"requirements-{name}.lock", prepared)
     (venv / "root").write_text(f"{prepared}\n")
     (venv / "bin" / "python").write_text(f'#!/bin/sh\necho "$*" >>{log}\n')
     tools = tmp_path / "tools"  # without the package manager and browsers of this machine
@@ -210,5 +211,5 @@ def test_help_lists_the_commands_also_after_a_word_that_is_none(checkout: Path) 
 def test_an_unknown_group_is_refused_before_anything_is_installed(checkout: Path) -> None:
     done = subprocess.run([checkout / "run", "setup", "nonsense"], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == "run: no group 'nonsense'; usage: ./run setup [base|test|spark]\n"
+    assert done.stderr == "run: no group 'nonsense'; usage: ./run setup [base|test|spark|docs]\n"
     assert not (checkout / ".venv").exists()

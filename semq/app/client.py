@@ -100,8 +100,8 @@ class Client:
 
         ``ack2`` requests a receipt; None requests one unless ``save_fwd`` is 1. ``expires_at`` and ``not_before``
         (earliest time of sending) are in milliseconds since 1970 UTC; 0: none. ``headers`` are the application's own. A
-        ``BlockBody`` is read while it is sent; it extends the time limit by a second for each MiB. README.md describes
-        the attributes.
+        ``BlockBody`` is read while it is sent; it extends the time limit by a second for each MiB. The reference
+        describes the attributes.
 
         Raises RefusedByNode, LoginRefused, NodeUnreachable, NodeBusy, NoAnswer. After the last three the document may
         be sent again with the same ``token``: the node does not accept it twice. Only ``Sent`` shows a token that this

@@ -1,6 +1,6 @@
 """Sending and receiving inside the application's own Postgres transaction, on the database of its node.
 
-Wrappers of the functions in SQL.md, with Python's types and SEMQ's errors.
+Wrappers of the functions in docs/applications/sql.md, with Python's types and SEMQ's errors.
 """
 
 from collections.abc import Iterator, Mapping

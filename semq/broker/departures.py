@@ -1,8 +1,8 @@
 """The ways by which messages leave queues and exchanges without a consumer: counted and logged.
 
-No confirmed message leaves otherwise. ``DEPARTURES`` has a row for each way; APPLICATIONS.md has the same table
-for users. The log gets the first departure of each way and place at once, and the number of the following ones at most
-every ``QUIET_S`` seconds.
+No confirmed message leaves otherwise. ``DEPARTURES`` has a row for each way; docs/applications/queues.md has the same
+table for users. The log gets the first departure of each way and place at once, and the number of the following ones
+at most every ``QUIET_S`` seconds.
 """
 
 import logging

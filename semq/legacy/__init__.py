@@ -1,4 +1,4 @@
-"""Import of unfinished rows from an older SEMQ: ``semq import`` (OPERATIONS.md has the procedure).
+"""Import of unfinished rows from an older SEMQ: ``semq import`` (docs/operate/import.md has the procedure).
 
 | module      | content                                                                                |
 |-------------|----------------------------------------------------------------------------------------|

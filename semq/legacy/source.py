@@ -23,7 +23,7 @@ ROWS = 200  # rows fetched at a time
 SMALL = 1 << 16  # size up to which a payload is read with the row
 FIELD_MAX = 256 << 20  # characters of a field of CSV
 SQLITE = (".db", ".sqlite", ".sqlite3")
-# Drivers for URLs that name none (OPERATIONS.md); SQLAlchemy has other defaults.
+# Drivers for URLs that name none (the operator's guide); SQLAlchemy has other defaults.
 DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql"}
 Values = dict[str, Any]  # values of a row, by meaning
 PAYLOAD, SIZE = "payload", "size"  # keys of ``Values``

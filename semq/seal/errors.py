@@ -145,7 +145,7 @@ class VaultLocked(Misconfigured):
     """Data encrypted under the node's master key cannot be decrypted with the given key."""
 
     code = "SEMQ-5210"
-    remedy = "Configure the master key that was in use when the data was written (see OPERATIONS.md)."
+    remedy = "Configure the master key that was in use when the data was written (see the operator's guide)."
 
 
 class ProofWrong(SemqError):

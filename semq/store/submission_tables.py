@@ -1,4 +1,4 @@
-"""Tables for submissions that wait: submissions through SQL (SQL.md) and scheduled documents."""
+"""Tables for submissions that wait: submissions through SQL (docs/applications/sql.md) and scheduled documents."""
 
 from sqlalchemy import (
     BigInteger,

@@ -1,7 +1,7 @@
 """The table of all attributes of a document. Each field of ``Attributes`` and ``Envelope`` has a row.
 
-Seals, interfaces of applications and the headers between nodes are derived from it. The tables in README.md and
-PROTOCOL.md are written from it by ``python -m tests.umx_t.pages.attributes``.
+Seals, interfaces of applications and the headers between nodes are derived from it. The reference and the table of
+the protocol are made from it; ``python -m tests.umx_t.pages.attributes`` writes the latter.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -17,7 +17,7 @@ class BadAttribute(BadInput):
     """A UMX-T attribute has a value that is not defined."""
 
     code = "SEMQ-1102"
-    remedy = "Correct or omit the attribute; README.md lists all attributes and their values."
+    remedy = "Correct or omit the attribute; the reference of attributes lists them with their values."
 
 
 class BadAppKey(BadInput):

@@ -1,11 +1,8 @@
-"""The programs of examples/ run, and contain what README.md shows of two of them."""
+"""The programs of examples/ run."""
 
-import re
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 from semq.app import Client
 from tests.app.network import Network
@@ -37,14 +34,3 @@ async def test_the_example_of_sql_receives_in_a_transaction(network: Network, re
     await receiver.wait_for_delivery(sent.lk0)
     url = network.sender.database.replace("postgresql://", "postgresql+psycopg://")
     assert f"{sent.lk0} trade/note//N1 b'read with SQL'" in run("app_sql.py", url)
-
-
-@pytest.mark.parametrize("name", ["pika_send.py", "pika_receive.py"])
-def test_the_lines_that_the_readme_shows_are_in_the_example(name: str) -> None:
-    readme = (ROOT / "README.md").read_text("utf-8")
-    shown = re.search(rf"\(examples/{name}\).*?```python\n(.*?)```", readme, re.DOTALL)
-    assert shown is not None
-    program = (EXAMPLES / name).read_text("utf-8")
-    for line in shown[1].splitlines():
-        if "URLParameters" not in line:
-            assert line.partition("#")[0].rstrip() in program

@@ -31,7 +31,7 @@ def test_the_handler_with_the_best_match_is_chosen() -> None:
 
 
 def test_the_handler_in_the_guide_takes_the_documents_of_its_commands() -> None:
-    guide = (Path(__file__).parents[2] / "APPLICATIONS.md").read_text("utf-8")
+    guide = (Path(__file__).parents[2] / "docs" / "applications" / "python.md").read_text("utf-8")
     (code,) = re.findall(r"```python\n(from semq.app import Document, Handlers\n.*?)```", guide, re.DOTALL)
     example: dict[str, Any] = {}
     exec(code, example)

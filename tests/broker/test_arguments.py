@@ -80,7 +80,7 @@ def test_every_setting_of_a_queue_has_an_argument() -> None:
 
 
 def test_the_guide_for_applications_lists_every_argument() -> None:
-    guide = (Path(__file__).parents[2] / "APPLICATIONS.md").read_text("utf-8")
+    guide = (Path(__file__).parents[2] / "docs" / "applications" / "queues.md").read_text("utf-8")
     rows = re.findall(r"^\| (`x-[^|]*) \|", guide, re.MULTILINE)
     assert sorted(re.findall(r"`(x-[a-z-]+)`", " ".join(rows))) == sorted(QUEUE_ARGUMENTS)
 

@@ -144,10 +144,10 @@ def test_each_departure_is_counted_once_and_logged(way: Departure, caplog: pytes
     assert lines == ([] if row.level is None else [(row.level, f"{place} in vhost /: 1 message was {row.text}")])
 
 
-def test_applications_md_has_the_same_table() -> None:
+def test_the_guide_for_applications_has_the_same_table() -> None:
     levels = {None: "–", logging.INFO: "info", logging.WARNING: "warning", logging.ERROR: "error"}
     rows = [f"| `{way.value}` | {row.text} | {levels[row.level]} |" for way, row in DEPARTURES.items()]
-    text = (ROOT / "APPLICATIONS.md").read_text("utf-8")
+    text = (ROOT / "docs" / "applications" / "queues.md").read_text("utf-8")
     head = "| counter | the message is | log |\n|---|---|---|\n"
     assert text.partition(head)[2].partition("\n\n")[0].splitlines() == rows
 

@@ -35,7 +35,7 @@ def test_each_kind_of_error_has_its_status(error: SemqError, status: int) -> Non
 def test_every_command_that_sources_and_documents_name_exists() -> None:
     """A name is ``semq word word`` in backquotes, in an indented line of a document, or after /run."""
     root = Path(__file__).parents[2]
-    sources = [*root.glob("*.md"), *root.glob("*/README.md")]
+    sources = [*root.glob("*.md"), *root.glob("*/README.md"), *(root / "docs").rglob("*.md")]
     for folder in ("semq", "local_node", "platform_node", "spark_reconcile", "deploy", "examples"):
         sources += [file for file in (root / folder).rglob("*") if file.suffix in {".py", ".toml", ".service"}]
     named = {

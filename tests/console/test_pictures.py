@@ -1,4 +1,4 @@
-"""The pictures of README.md: screenshots of nodes with a few documents.
+"""The pictures of docs/operate/console.md: screenshots of nodes with a few documents.
 
 `SEMQ_PICTURES=docs/pictures ./run test tests/console/test_pictures.py` writes them into the repository.
 """
@@ -66,8 +66,8 @@ async def _trade(scene: Scene) -> None:
     await until(are_counted)
 
 
-async def test_readme_shows_the_pictures_and_they_are_of_modest_size() -> None:
-    text = (ROOT / "README.md").read_text("utf-8")
+async def test_the_guide_shows_the_pictures_and_they_are_of_modest_size() -> None:
+    text = (ROOT / "docs" / "operate" / "console.md").read_text("utf-8")
     for name in PICTURES:
-        assert f"docs/pictures/{name}" in text
+        assert f"../pictures/{name}" in text
         assert 10_000 < (ROOT / "docs" / "pictures" / name).stat().st_size < SIZE_MAX

@@ -303,7 +303,7 @@ async def restart(layout: Layout) -> AsyncIterator[Callable[[FolderInbox], Await
 async def test_the_note_is_there_before_the_document_appears(
     layout: Layout, restart: Callable[[FolderInbox], Awaitable[None]]
 ) -> None:
-    """A program that watches for documents finds the note of each (APPLICATIONS.md, *Folders*)."""
+    """A program that watches for documents finds the note of each (docs/applications/folders.md)."""
     inbox = FolderInbox()
     await restart(inbox)
     document = inbox.deliver_slowly("1", AppKey("", "", "", "x"), b"body")

@@ -51,6 +51,15 @@ def committed() -> list[Path]:
     return [file for file in ROOT.rglob("*") if file.is_file() and not hidden & set(file.relative_to(ROOT).parts)]
 
 
+PROTOCOL = (ROOT / "PROTOCOL.md", *sorted((ROOT / "docs" / "protocol").glob("*.md")))
+
+
+@cache
+def protocol() -> str:
+    """Return the text of the protocol: its core, then the pages of its parts."""
+    return "\n".join(file.read_text("utf-8") for file in PROTOCOL)
+
+
 def at(file: Path, line: int) -> str:
     return f"{file.relative_to(ROOT)}:{line}"
 

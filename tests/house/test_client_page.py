@@ -1,4 +1,4 @@
-"""The measured tables of docs/clients.md are complete, and SEMQ lost nothing."""
+"""The measured tables of docs/applications/values.md are complete, and SEMQ lost nothing."""
 
 import pytest
 

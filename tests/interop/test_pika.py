@@ -14,7 +14,7 @@ from semq.amqp.wire import encode_table
 
 
 def test_pika_reads_a_fraction_as_an_integer_as_the_documents_warn() -> None:
-    """If this fails, correct APPLICATIONS.md, README.md and docs/clients.md."""
+    """If this fails, correct docs/applications/values.md."""
     assert pika.data.decode_table(encode_table({"weight": 2.75}), 0)[0] == {"weight": 2}
 
 

@@ -77,6 +77,9 @@ bench                                  slow,processes        bench
 console/test_pages_in_browser.py       slow,browser          console
 console/test_roles_and_forms.py        slow,browser          console
 console/test_pictures.py               slow,browser          console
+documentation/test_tutorial.py         slow,processes        documentation
+documentation/test_site.py             slow,browser          documentation
+documentation/reference/test_pages.py  slow                  documentation
 installation/test_process.py           slow,processes        demo
 installation/test_supervision.py       slow,processes        demo
 interop                                slow,processes        interop

@@ -60,6 +60,9 @@ TABLE = """
    8 demo/test_hubless.py
   10 demo/test_scenario.py::test_the_demo_goes_on_without_the_hub_by_a_direct_link
  126 demo/test_scenario.py::test_the_demo_with_certificates_succeeds_although_each_node_is_killed
+   7 documentation/reference/test_pages.py
+  20 documentation/test_site.py
+  40 documentation/test_tutorial.py
   19 deploy/test_compose.py
    7 deploy/test_kubernetes.py
    5 deploy/test_kubernetes.py::test_labels_ports_and_volumes_of_the_manifests_agree

@@ -161,7 +161,7 @@ def test_the_receiver_by_sql_reads_every_column_that_documents_have() -> None:
 
 
 def test_the_guide_for_sql_has_every_parameter_key_and_column() -> None:
-    guide = (ROOT / "SQL.md").read_text("utf-8")
+    guide = (ROOT / "docs" / "applications" / "sql.md").read_text("utf-8")
     names = {row.sql or row.name for row in OF_APPLICATIONS.values()}
     names |= {row.inbox for row in ATTRIBUTES if row.inbox}
     assert [name for name in sorted(names) if f"`{name}`" not in guide] == []

@@ -98,7 +98,7 @@ def _replication(connection: psycopg.Connection[Any]) -> Finding:
     if names:
         return Finding("replication", OK, f"synchronous_standby_names = {names}")
     detail = "asynchronous: a promoted standby may lack the last commits"
-    advice = "Set synchronous_standby_names at all hosts; OPERATIONS.md, *A server that fails over*."
+    advice = "Set synchronous_standby_names at all hosts; the operator's guide, *A server that fails over*."
     return Finding("replication", WARNING, detail, advice)
 
 

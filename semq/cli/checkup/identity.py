@@ -47,5 +47,5 @@ def check(settings: Settings) -> Iterator[Finding]:
         if remaining_days <= settings.tls.warn_days:
             verdict = FAILING if remaining_days <= 0 else WARNING
             name = authority.subject.rfc4514_string()
-            advice = "Change the authority before it ends: OPERATIONS.md, *Certificates and keys*."
+            advice = "Change the authority before it ends: the operator's guide, *Certificates and keys*."
             yield Finding("authority", verdict, f"{name}, {remaining_days:.0f} days left", advice)

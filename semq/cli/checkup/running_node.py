@@ -20,13 +20,13 @@ ADVICE = {
         "Check the network, and that the nodes of these partners run; a node whose certificate was revoked has to enrol"
         " again. Documents wait, or go through the hub."
     ),
-    "datagrams": "Let UDP pass to and from datagrams.port; after loss see OPERATIONS.md, *Datagrams*.",
-    "certificate": "`semq cert show` shows it; see OPERATIONS.md, *Certificates and keys*.",
+    "datagrams": "Let UDP pass to and from datagrams.port; after loss see the operator's guide, *Datagrams*.",
+    "certificate": "`semq cert show` shows it; see the operator's guide, *Certificates and keys*.",
     "files": "Replace the files named; a node uses them at once, without a restart.",
     "certificates": "Running nodes renew them. A node whose certificate has ended must enrol: `semq hub nodes token`.",
     "resources": "Free disk space, or let applications receive waiting documents; no accepted document is lost.",
     "quotas": "`semq stuck list` shows the causes; protocol.quota_rows_per_partner is the limit.",
-    "submissions": "`semq stuck list` shows the causes; `semq failed requeue` submits refused ones again (SQL.md).",
+    "submissions": "`semq stuck list` shows the causes; `semq failed requeue` submits refused ones again.",
     "folders": "Free disk space, mount the folder named, or correct path or rights; its documents wait.",
     "webhooks": "Check the application behind the address, and its credentials there; its documents wait.",
     "telemetry": "Check telemetry.endpoint, its headers and the collector; documents are not affected.",

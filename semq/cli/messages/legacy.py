@@ -100,7 +100,7 @@ async def _import(
     if by_number := report.total("known_by_number"):
         session.out.notice(
             f"Rows known by their record number only: {by_number}. An earlier version wrote the journal; "
-            "rows of another older database with the same numbers look the same (OPERATIONS.md)."
+            "rows of another older database with the same numbers look the same (the operator's guide, *Import*)."
         )
     if report.stopped:
         session.out.notice(f"The import has stopped; repeat it. Reason: {report.stopped}")

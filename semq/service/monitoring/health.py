@@ -15,7 +15,7 @@ TELEMETRY_FAILURES = 3  # failed requests to the collector, in a row, that cause
 SHOWN_MAX = 5  # entries of a list in a detail
 DRAINED = "drained by an operator: no document is accepted before the next start of the node"
 NOT_DIALLED = "the partner has not dialled"
-WENT_BACK = "it lacks commits (OPERATIONS.md, Backup and restore): "
+WENT_BACK = "it lacks commits (the operator's guide, Backup and restore): "
 REVOKED = "revoked by the hub: enrol the node again with a new token (`semq hub nodes token` at the hub)"
 CERTIFICATE = {"ok": OK, "renew": OK, "ending": WARNING, "expired": FAILING, "revoked": FAILING}
 

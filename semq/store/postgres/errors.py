@@ -1,4 +1,4 @@
-"""Errors of the store on Postgres; the functions of SQL.md raise NotWaiting and FunctionsOpen themselves."""
+"""Errors of the store on Postgres; the SQL functions raise NotWaiting and FunctionsOpen themselves."""
 
 from semq.errors import BadInput, Misconfigured, SemqError, Unavailable
 
@@ -20,7 +20,7 @@ class StoreFenced(StoreUnavailable):
 class StoreWentBack(StoreFenced):
     """The store is older than this process; the queues in the memory of this process are out of date."""
 
-    remedy = "Start the node again; commits are missing: see *Backup and restore* in OPERATIONS.md."
+    remedy = "Start the node again; commits are missing: see *Backup and restore* in the operator's guide."
 
 
 class LeaseHeld(Unavailable):
@@ -105,14 +105,14 @@ class RoleRefused(BadInput):
     """The role cannot be created, or cannot be given these rights."""
 
     code = "SEMQ-3023"
-    remedy = "Use a separate role for each application: `semq db grant erp --send --receive` (SQL.md)."
+    remedy = "Use a separate role for each application: `semq db grant erp --send --receive` (guide: *SQL*)."
 
 
 class SchemaOpen(BadInput):
     """Roles of applications could create objects in the schema of the node's tables; nothing was granted."""
 
     code = "SEMQ-3024"
-    remedy = "As the owner of the database: REVOKE CREATE ON SCHEMA public FROM PUBLIC; (SQL.md)."
+    remedy = "As the owner of the database: REVOKE CREATE ON SCHEMA public FROM PUBLIC; (guide: *SQL*)."
 
 
 class FunctionsOpen(BadInput):
@@ -155,7 +155,7 @@ class PoolerUnfit(Misconfigured):
     code = "SEMQ-3028"
     remedy = (
         "Connect to Postgres itself, or set PgBouncer to pool_mode = session and ignore_startup_parameters = options"
-        " for this database (OPERATIONS.md, *A database of your own*)."
+        " for this database (the operator's guide, *A database of your own*)."
     )
 
 

@@ -1,4 +1,4 @@
-"""Roles for applications that use the database of a node, limited to the calls of SQL.md.
+"""Roles for applications that use the database of a node, limited to the calls in the guide to SQL.
 
 The rights ``send`` and ``receive`` allow functions, which run with the rights of the owner of the tables. The right
 ``read`` allows reading the queues and the ledger, without payloads.

@@ -47,7 +47,7 @@ def test_a_file_with_the_text_in_force_makes_no_new_version(network: Network, tm
 
 def test_the_example_of_the_manual_stops_no_pair_of_the_examples(network: Network, tmp_path: Path) -> None:
     """It can be imported as it is printed."""
-    manual = (Path(__file__).parents[3] / "OPERATIONS.md").read_text("utf-8")
+    manual = (Path(__file__).parents[3] / "docs" / "operate" / "institutions.md").read_text("utf-8")
     file = tmp_path / "definitions.toml"
     file.write_text(manual.partition("\n## Agreements\n")[2].partition("```toml\n")[2].partition("```")[0])
     compared = semq("definitions", "diff", str(file), "--node", network.hub.url, "--json")

@@ -82,7 +82,7 @@ async def test_a_standby_without_the_last_commits_is_recognised(inprocess: InPro
             answer = (await ask(await inprocess.client(a), "node.health"))["result"]
             [check] = [check for check in answer["checks"] if check["check"] == "store"]
             assert (check["verdict"], a.store.counters.went_back) == ("warning", 1)
-            assert "OPERATIONS.md" in check["detail"]
+            assert "operator's guide" in check["detail"]
             again = await sender.send("56001", b"after")
             await sender.wait_for_delivery(again.lk0)
             received = []

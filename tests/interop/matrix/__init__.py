@@ -1,5 +1,5 @@
 """What clients of other projects send and show, between two nodes: ``python -m tests.interop.matrix`` writes
-docs/clients.md.
+docs/applications/values.md.
 
 | module       | contents                                                                  |
 |--------------|---------------------------------------------------------------------------|

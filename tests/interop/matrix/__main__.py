@@ -1,4 +1,4 @@
-"""``python -m tests.interop.matrix``: install the clients, send and receive all values, write docs/clients.md."""
+"""``python -m tests.interop.matrix``: install the clients, send and receive all values, write the page."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The page docs/clients.md: each of its tables stands between two markers."""
+"""The page docs/applications/values.md: each of its tables stands between two markers."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -8,7 +8,7 @@ from local_node.doors.properties import CARRIED
 from tests.interop.matrix.programs import Arrived, value_in
 from tests.interop.matrix.values import PROPERTIES, RECEIVED, SENT, Given, Shown, decoded, expected, is_same, shown
 
-PAGE = Path(__file__).parents[3] / "docs" / "clients.md"
+PAGE = Path(__file__).parents[3] / "docs" / "applications" / "values.md"
 NOTHING_LOST = "nothing lost"
 
 # Property | what the document has at the receiver

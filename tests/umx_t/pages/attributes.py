@@ -1,4 +1,4 @@
-"""The tables of attributes in README.md and PROTOCOL.md, and the keys that ``semq_send`` permits in its headers.
+"""The table of attributes in the protocol, and the keys that ``semq_send`` permits in its headers.
 
 ``python -m tests.umx_t.pages.attributes`` writes them.
 """
@@ -7,46 +7,10 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from semq.umx_t.attributes import ATTRIBUTES, HEADERS, Attribute, SetBy
+from documentation.reference.attributes import of_all
+from semq.umx_t.attributes import ATTRIBUTES, SetBy
 
 ROOT = Path(__file__).parents[3]
-
-
-def of_applications() -> Iterator[str]:
-    """Return the table for README.md: the attributes that an application may set."""
-    yield from ("| header | values | meaning |", "|---|---|---|")
-    for row in ATTRIBUTES:
-        if row.set_by is SetBy.APPLICATION and row.is_of_document | row.is_header:
-            name = f"`{row.name}`" if row.is_header else "others" if row.name == HEADERS else f"property `{row.name}`"
-            yield f"| {name} | {row.values} | {row.meaning} |"
-
-
-def of_all() -> Iterator[str]:
-    """Return the table for PROTOCOL.md: all attributes."""
-    yield "| attribute | set by | bound | JSON, Python | SQL | `semq msg send` | received | meaning |"
-    yield "|---|---|---|---|---|---|---|---|"
-    for row in ATTRIBUTES:
-        cells = (_quoted(row.name), row.set_by.value, _bound(row), _quoted(_argument(row)), _quoted(row.sql),
-                 _quoted(row.option), _received(row), row.meaning)  # fmt: skip
-        yield f"| {' | '.join(cells)} |"
-
-
-def _argument(row: Attribute) -> str:
-    return (row.name if row.name in (HEADERS, "target") else row.field) if row.set_by is SetBy.APPLICATION else ""
-
-
-def _received(row: Attribute) -> str:
-    """Return the interfaces by which the receiver's application gets the attribute."""
-    shown = {"AMQP": row.is_for_receiver, "Python": bool(row.python), "SQL": bool(row.inbox)}
-    return ", ".join(name for name, is_shown in shown.items() if is_shown)
-
-
-def _bound(row: Attribute) -> str:
-    return row.bound.value if row.since == 1 else f"{row.bound.value}, version {row.since}"
-
-
-def _quoted(text: str) -> str:
-    return f"`{text}`" if text and " @" not in text else text
 
 
 def of_semq_send() -> Iterator[str]:
@@ -58,8 +22,7 @@ def of_semq_send() -> Iterator[str]:
 
 
 PAGES: dict[str, Callable[[], Iterator[str]]] = {
-    "README.md": of_applications,
-    "PROTOCOL.md": of_all,
+    "docs/protocol/attributes.md": of_all,
     "semq/store/sql/submission.sql": of_semq_send,
 }
 

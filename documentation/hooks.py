@@ -1,0 +1,50 @@
+"""What mkdocs calls while it builds the site."""
+
+import re
+from functools import cache
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+from pymdownx.slugs import slugify
+
+from documentation import links, markdown, sources
+from documentation.reference import pages as reference
+
+HEADING = re.compile(r"^#+ ((\d+(?:\.\d+)?)\.? .+)$", re.MULTILINE)
+_pages = sources.pages()
+_files = {place: file for file, place in _pages.items()}
+_copied = set[str]()
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the documents that are not in docs/, the files that documents link, and the reference."""
+    for place, text in reference.texts():
+        files.append(File.generated(config, place, content=text))
+    for source, place in sources.ELSEWHERE.items():
+        files.append(File.generated(config, place, abs_src_path=str(sources.ROOT / source)))
+    for source in _pages:
+        links.relinked((sources.ROOT / source).read_text("utf-8"), source, _pages, _copied)
+    for source in sorted(_copied):
+        files.append(File.generated(config, f"{links.FILES}/{source}", abs_src_path=str(sources.ROOT / source)))
+    return files
+
+
+def on_page_markdown(text: str, page: Page, **_: object) -> str:
+    """Return the text of a page as the site's parser reads it."""
+    source = _files.get(page.file.src_uri)
+    if source is None:
+        return text  # made from the code
+    text = links.with_sections(text, source, sections_of_the_protocol())
+    return markdown.for_the_site(links.relinked(text, source, _pages, _copied))
+
+
+@cache
+def sections_of_the_protocol() -> dict[str, tuple[str, str]]:
+    """Return file and anchor of each numbered section of the protocol."""
+    slug, found = slugify(case="lower"), {}
+    for source in _pages:
+        if source == "PROTOCOL.md" or source.startswith("docs/protocol/"):
+            for heading, number in HEADING.findall((sources.ROOT / source).read_text("utf-8")):
+                found[number] = source, slug(heading, "-")
+    return found

@@ -1,0 +1,65 @@
+"""The whole site: it builds without a warning, needs no network, and fits its screens."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.console.browsers import PROGRAM
+from tests.house.sources import ROOT
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+PAGES = ("index", "tutorial", "operate/symptoms", "reference/configuration", "reference/commands", "protocol/index")
+FETCHED = re.compile(r"""<(?:script|img|link|iframe)[^>]+(?:src|href)=["']?(?:https?:)?//(?!example)[^>]+>""")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-P", "-m", "documentation", "--site-dir", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_no_page_fetches_anything_from_another_host(site: Path) -> None:
+    fetched = {
+        f"{page.relative_to(site)}: {tag}"
+        for page in site.rglob("*.html")
+        for tag in FETCHED.findall(page.read_text("utf-8"))
+    }
+    assert fetched == set()
+
+
+def faults_of(page: "Page") -> list[str]:
+    """Return a list to which failed requests and errors of scripts are added."""
+    faults: list[str] = []
+    page.on("requestfailed", lambda request: faults.append(request.url))
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    return faults
+
+
+async def test_pages_fit_their_screens_and_are_searched_from_the_disk(site: Path) -> None:
+    from playwright.async_api import async_playwright
+
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=PROGRAM)
+        for width, is_dark in ((1280, False), (390, True)):
+            page = await browser.new_page(
+                viewport={"width": width, "height": 900}, color_scheme="dark" if is_dark else "light"
+            )
+            faults = faults_of(page)
+            for name in PAGES:
+                await page.goto((site / f"{name}.html").as_uri())
+                assert await page.evaluate("document.documentElement.scrollWidth") == width, name
+            if width == 1280:
+                await page.locator(".md-search__input").focus()
+                await page.keyboard.type("reconnect_s_min")
+                await page.locator(".md-search-result__item").first.wait_for(state="attached")
+            assert faults == []
+        await browser.close()
