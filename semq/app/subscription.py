@@ -66,6 +66,8 @@ class Subscription(Generic[T]):
         self._channel: ClientChannel | None = None
         self._behind = behind
         self._unsettled: deque[int] = deque()
+        self._room: _Room | None = None
+        self._set_aside = 0
         self.is_closed = False
         self.times_opened = 0  #: number of openings, reconnections included
 
@@ -131,6 +133,13 @@ class Subscription(Generic[T]):
             if self._channel is not None and self._channel.is_open:
                 self._channel.ack(tag)
 
+    def make_room(self, set_aside: int) -> None:
+        """Count so many unsettled deliveries, for whose settlement nobody waits, in addition to the prefetch."""
+        if set_aside != self._set_aside:
+            self._set_aside = set_aside
+            if self._room is not None:
+                self._room.make(set_aside)
+
     async def _begin(self) -> None:
         until = self._link.deadline(self._patience_s)
         self._unsettled.clear()
@@ -159,7 +168,8 @@ class Subscription(Generic[T]):
         # A new queue: unread deliveries of a lost channel are dropped, because they cannot be settled.
         arrived = self._arrived = asyncio.Queue()
         queue = await self._prepare(channel)
-        room = _Room(channel, self._prefetch)
+        room = self._room = _Room(channel, self._prefetch)
+        room.make(self._set_aside)
 
         def on_delivered(batch: list[Delivered]) -> None:
             for delivered in batch:
@@ -176,13 +186,19 @@ class Subscription(Generic[T]):
 
 
 class _Room:
-    """The prefetch of a channel, raised by the number of held documents."""
+    """The prefetch of a channel, raised by the number of held documents, and of those set aside by the reader."""
 
     def __init__(self, channel: ClientChannel, prefetch: int) -> None:
         self._channel = channel
         self._prefetch = prefetch
-        self._held = 0
+        self._held = self._set_aside = 0
         self._changes: set[asyncio.Task[None]] = set()
+
+    def make(self, set_aside: int) -> None:
+        """Change the number of documents that the reader has set aside."""
+        if set_aside != self._set_aside:
+            self._set_aside = set_aside
+            self._start(self._change(0))
 
     def hold(self, unkept: Delivered) -> None:
         """Give back, after a while, a document that does not fit on the disk."""
@@ -202,4 +218,5 @@ class _Room:
         self._held += held
         if self._prefetch:
             with suppress(LinkLost, AmqpError):  # the iteration continues on another channel
-                await self._channel.qos(min(self._prefetch + self._held, PREFETCH_MAX), per_channel=True)
+                places = self._prefetch + self._held + self._set_aside
+                await self._channel.qos(min(places, PREFETCH_MAX), per_channel=True)

@@ -2,13 +2,15 @@
 
 A document that is delivered again after a crash replaces its own file, which the locator in the note identifies. While
 a folder cannot be written, documents wait at the node. A document that the folder cannot take although it takes others,
-or for which its file system is too small, is set aside (PARKED) with the reason.
+or for which its file system is too small, is set aside (PARKED) with the reason. Until then it takes no place of
+others, up to ``WAITING_MAX``: the documents of one sender, whose folder cannot be written, must not stop those of all.
 """
 
 import asyncio
 import errno
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +32,7 @@ from semq.umx_t.short_name import short_name
 log = structlog.get_logger("semq.folders")
 
 PREFETCH = 32  # documents that are written at the same time, at most
+WAITING_MAX, WAITING_BYTES = 512, 64 << 20  # documents that wait in addition to these; bytes of their bodies
 PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 30.0  # between attempts while the folder cannot be written
 ATTEMPTS_MAX = 12  # failures after which a document is set aside, if as many others were written meanwhile
 ADVICE = "Free disk space, or correct the rights of the folder; until then the document waits at the node."
@@ -52,7 +55,8 @@ class Incoming:
         self._states = states
         self._section = shown(str(layout.arrived))
         self._being_written: dict[Path, _Writing] = {}
-        self._waiting: set[str] = set()  #: LK0s of documents that could not be written yet
+        self._waiting: dict[str, int] = {}  #: LK0s and sizes of documents that could not be written yet
+        self._make_room: Callable[[int], None] = lambda waiting: None
         self._written = 0
         self._tasks = DocumentTasks(self._deliver)
 
@@ -63,6 +67,7 @@ class Incoming:
         """
         async with self._client.receive(self._user, prefetch=PREFETCH) as documents:
             on_success()
+            self._make_room = documents.make_room
             await self._tasks.run(documents)
 
     async def _deliver(self, lk0: str) -> None:
@@ -86,16 +91,24 @@ class Incoming:
         except AlreadyGone:
             return  # the document is delivered again, and replaces its file
         finally:
-            self._waiting.discard(lk0)
+            if self._waiting.pop(lk0, None) is not None:
+                self._make_room(self._beside())
             if not self._waiting:
                 self._states.succeeded(self._section)
 
     async def _wait(self, lk0: str, error: OSError, pause_s: float) -> None:
         facts = {"file": error.filename, "error": error.strerror, "again_in_s": pause_s, "advice": ADVICE}
         log.error("document_not_written", document=lk0, **facts)
-        self._waiting.add(lk0)
+        if lk0 not in self._waiting:
+            self._waiting[lk0] = self._tasks.last(lk0).size
+            self._make_room(self._beside())
         self._states.failed(self._section, error)
         await asyncio.sleep(pause_s)
+
+    def _beside(self) -> int:
+        """Return the number of waiting documents that take no place of others."""
+        sizes = islice(accumulate(self._waiting.values()), WAITING_MAX)
+        return sum(size <= WAITING_BYTES for size in sizes)
 
     async def _why_to_set_aside(self, lk0: str, error: OSError, attempts: int, written: int) -> SemqError | None:
         """Return the reason to set a document aside; None: write it again. ``written``: other documents, meanwhile."""

@@ -161,6 +161,24 @@ async def test_held_documents_do_not_count_for_the_prefetch(
         assert seen == [(LARGE, 2), (LARGE, 2), (b"3", 1)]
 
 
+async def test_a_reader_makes_room_beside_documents_that_it_has_set_aside(network: Network, sender: Client) -> None:
+    for body in (b"1", b"2", b"3", b"4"):
+        sent = await sender.send("56001/room", body)
+        await sender.wait_for_delivery(sent.lk0)
+    async with Client(network.receiver.url) as client, client.receive("room", prefetch=1) as documents:
+        first = await anext(documents)
+        documents.make_room(1)
+        second = await anext(documents)  # it would never arrive
+        await second.ack()
+        third = await anext(documents)
+        documents.make_room(0)
+        await first.ack()
+        await third.ack()
+        fourth = await anext(documents)
+        await fourth.ack()
+        assert [each.payload for each in (first, second, third, fourth)] == [b"1", b"2", b"3", b"4"]
+
+
 async def test_an_iteration_leaves_out_a_document_until_it_fits_on_the_disk(
     network: Network, sender: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

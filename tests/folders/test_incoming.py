@@ -14,7 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from semq.app import Document
-from semq.folders.incoming import Incoming
+from semq.folders.incoming import PREFETCH, Incoming
 from semq.folders.layout import Layout, note_of, read_note
 from semq.umx_t.app_key import AppKey
 from tests.mounts import mounted
@@ -50,30 +50,51 @@ class FolderInbox:
         self.parked: list[str] = []  #: reasons
         self.slow_documents: list[SlowDocument] = []
 
-    def deliver(self, lk0: str, key: AppKey, body: bytes) -> Document:
-        return self._deliver(Document, lk0, key, body)
+    def deliver(self, lk0: str, key: AppKey, body: bytes, source: str = "1.10008") -> Document:
+        return self._deliver(Document, lk0, key, body, source)
 
     def deliver_slowly(self, lk0: str, key: AppKey, body: bytes) -> SlowDocument:
         self.slow_documents.append(self._deliver(SlowDocument, lk0, key, body))
         return self.slow_documents[-1]
 
-    def _deliver(self, kind: type[D], lk0: str, key: AppKey, body: bytes) -> D:
+    def _deliver(self, kind: type[D], lk0: str, key: AppKey, body: bytes, source: str = "1.10008") -> D:
         channel = FolderChannel(lambda: self.acked.append(body), lambda: self.rejected.append(body))
-        document = kind(lk0, "1.10008", "1.56001", key, body, "", headers=self.headers, _channel=channel)  # type: ignore[arg-type]
+        document = kind(lk0, source, "1.56001", key, body, "", headers=self.headers, _channel=channel)  # type: ignore[arg-type]
         self.documents.put_nowait(document)
         return document
 
     @asynccontextmanager
-    async def receive(self, user: str, prefetch: int) -> AsyncIterator[AsyncIterator[Document]]:
-        async def arriving() -> AsyncIterator[Document]:
-            while True:
-                yield await self.documents.get()
-
-        yield arriving()
+    async def receive(self, user: str, prefetch: int) -> AsyncIterator["FolderDeliveries"]:
+        yield FolderDeliveries(self, prefetch)
 
     async def request(self, operation: str, arguments: dict[str, str]) -> None:
         assert operation == "failed.park"
         self.parked.append(arguments["error"])
+
+
+class FolderDeliveries:
+    """The deliveries of an inbox, of which no more are unsettled than the prefetch and the places made for others."""
+
+    def __init__(self, inbox: FolderInbox, prefetch: int) -> None:
+        self._inbox = inbox
+        self._prefetch = prefetch
+        self._given = 0
+        self.set_aside = 0
+
+    def make_room(self, set_aside: int) -> None:
+        self.set_aside = set_aside
+
+    def __aiter__(self) -> "FolderDeliveries":
+        return self
+
+    async def __anext__(self) -> Document:
+        await until(lambda: self._given - self._settled() < self._prefetch + self.set_aside)
+        document = await self._inbox.documents.get()
+        self._given += 1
+        return document
+
+    def _settled(self) -> int:
+        return len(self._inbox.acked) + len(self._inbox.rejected)
 
 
 class FolderChannel:
@@ -216,6 +237,20 @@ async def test_a_document_larger_than_the_disk_is_set_aside_and_others_are_writt
         assert reported.failing == {}
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_the_documents_of_a_sender_whose_folder_cannot_be_written_stop_no_others(
+    layout: Layout, inbox: FolderInbox, reported: ConnectedStates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (layout.arrived / "10009").write_bytes(b"a file where the folder of the sender has to be")
+    for number in range(PREFETCH + 8):
+        inbox.deliver(f"bad{number}", AppKey("", "order", "", str(number)), b"bad", source="1.10009")
+    inbox.deliver("good", AppKey("", "", "", "good"), b"good")
+    await until(lambda: inbox.acked == [b"good"])
+    assert reported.failing
+    (layout.arrived / "10009").unlink()
+    await until(lambda: len(inbox.acked) == PREFETCH + 9)
+    assert reported.failing == {}
 
 
 async def test_a_document_that_its_folder_never_takes_is_set_aside_when_others_were_taken(
