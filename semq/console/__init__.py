@@ -5,6 +5,7 @@
 | routes        | the rows of all pages and forms                                                         |
 | pages         | the handlers, one module per subject                                                    |
 | display       | rendering; the functions of all templates for words, sizes, times and links             |
+| charts        | charts of documents over time                                                           |
 | words         | texts of nodes that are translated: statuses, events, causes, checks                    |
 | timeline      | the trace of a message as a time line over sender, hub and receiver                     |
 | bulk          | acts on many messages: a fixed selection, a reason, progress                            |

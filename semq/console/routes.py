@@ -8,6 +8,7 @@ from semq.console.pages import (
     certificates,
     definitions,
     failed,
+    figures,
     health,
     held,
     jobs,
@@ -19,7 +20,7 @@ from semq.console.pages import (
 )
 
 PAGES = (
-    overview, messages, stuck, failed, held, partners, broker, jobs, certificates, definitions, reconciliation, audit,
-    health,
+    overview, figures, messages, stuck, failed, held, partners, broker, jobs, certificates, definitions, reconciliation,
+    audit, health,
 )  # fmt: skip
 ROUTES: list[Route] = [route for module in PAGES for route in module.ROUTES]

@@ -83,9 +83,16 @@ RESULTS = {  # of an act on a message; the console counts all others as done
     "marker": "not refused: void markers",
 }
 ACTS = {"requeue": "requeue", "remove": "remove", "refuse": "refuse", "resend": "resend"}
+# Figure over time or chart | name
+FIGURES = {
+    "sent": "Sent", "accepted": "accepted", "delivered": "delivered", "failed": "failed", "cancelled": "cancelled",
+    "taken": "Received", "received": "received", "processed": "processed", "parked": "parked",
+    "passed": "Passed on", "forwarded": "forwarded", "stored": "stored", "refused": "refused", "released": "released",
+    "sender": "not ended yet", "inbox": "in the inbox", "hub": "stored by the hub",
+}  # fmt: skip
 TABLES: tuple[Mapping[Any, str], ...] = (
     WORDS, messages.WORDS, messages.MARKER_WORDS, WAITS, DESCRIPTIONS, VERDICT_WORDS, OUTCOMES, KINDS, ACTS,
-    BULK_STATES, RESULTS,
+    BULK_STATES, RESULTS, FIGURES,
 )  # fmt: skip
 
 

@@ -17,12 +17,13 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 # Most pages that both kinds of node have are visited at the local node only.
 PAGES = {
     "node": (
-        "/", "/messages", "/messages?state=SS_ACK&type=invoice", "/stuck", "/partners", "/broker",
+        "/", "/figures", "/figures?period=hour&partner=56001", "/messages",
+        "/messages?state=SS_ACK&type=invoice", "/stuck", "/partners", "/broker",
         "/broker?part=consumers", "/broker?part=connections", "/jobs", "/certificates", "/reconciliation", "/audit",
         "/health", "/stuck?cause=HELD&partner=56001", "/failed", "/messages?find=nothing-has-this-name",
     ),
     "hub": (
-        "/", "/held", "/held?target=56001", "/definitions", "/partners", "/reconciliation",
+        "/", "/figures?period=week", "/held", "/held?target=56001", "/definitions", "/partners", "/reconciliation",
         f"/reconciliation/{DAY}/{RUN}",
     ),
 }  # fmt: skip
@@ -184,6 +185,20 @@ async def test_lines_of_other_nodes_are_loaded_automatically_and_stay_after_a_re
         await scene.ask("node", "msg.submit", target="56001", app_key="trade/order//LIVE-2")
         await page.wait_for_function("before => document.getElementById('as-of').innerText != before", arg=before)
         assert await page.locator("#line").get_by_text("2.hub").count() > 0
+
+
+async def test_the_start_page_has_charts_of_three_periods_with_texts_also_without_scripts(scene: Scene) -> None:
+    async with scene.visit("node", "viewer", scripts=False) as page:
+        await page.goto("/")
+        charts = page.locator("#over-time svg[role=img]")
+        assert await charts.count() == 15
+        text = await charts.first.get_attribute("aria-label")
+        assert re.fullmatch(r"Sent: accepted \d+, delivered \d+, failed 0", str(text))
+        await page.get_by_role("link", name="Last hour").click()
+        await page.get_by_label("Partner").fill("56001")
+        await page.get_by_role("button", name="Show").click()
+        assert await page.locator("#charts svg").count() == 5
+        assert await page.locator("#points tbody tr").count() >= 2
 
 
 SENTENCES = """() => {

@@ -6,14 +6,15 @@ from pathlib import Path
 import pytest
 from babel.messages.pofile import read_po
 
+from semq.console.charts import DOCUMENTS
 from semq.console.pages import failed, held
-from semq.console.pages.overview import TRAFFIC
-from semq.console.words import ACTS, CHECKS
-from semq.counters import COUNTERS
+from semq.console.words import ACTS, CHECKS, FIGURES
 from semq.service.monitoring import health
 from semq.service.monitoring.health import checks
 from semq.service.node import PROGRAMS
+from semq.service.operations.figures import BACKLOGS
 from semq.status_words import WORDS
+from semq.store.views.figures import KINDS
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Outcome, SendStatus
 from tests.console.texts import CONSOLE, WEB, all_texts, plurals
 from tests.service.monitoring.test_health import VIOLATIONS, with_datagram_path
@@ -48,8 +49,9 @@ def test_every_status_of_a_row_has_words() -> None:
     assert {status.name for status in statuses} <= WORDS.keys()
 
 
-def test_every_figure_of_the_start_page_is_a_counter() -> None:
-    assert {name for names in TRAFFIC.values() for name in names} <= COUNTERS.keys()
+def test_every_figure_over_time_has_a_name() -> None:
+    charts = {name for charts in DOCUMENTS.values() for title, kinds in charts for name in (title, *kinds)}
+    assert {*charts, *KINDS, *(queue for queues in BACKLOGS.values() for queue in queues)} == FIGURES.keys()
 
 
 @pytest.mark.parametrize("package", [CONSOLE, WEB], ids=["console", "web"])

@@ -9,28 +9,32 @@ from typing import Any
 from starlette.responses import Response
 
 from semq.console import runs
+from semq.console.charts import axis, charts_of
 from semq.console.display import show, translator
 from semq.console.live import LIVE, live
+from semq.console.pages.figures import period_words
 from semq.console.words import CHECKS, OTHER_CHECK, OUTCOMES, VERDICT_WORDS
+from semq.service.operations.figures import PERIODS
 from semq.web.pages.visit import Visit, page
 
 CAUSES_MAX, OFFLINE_MAX = 8, 8  # causes of stuck messages, and offline partners, on the page
 # Causes of failed documents, which have their own figure
 FAILED_CAUSES = ("PARKED", "REFUSED", "CANNOT_OPEN", "SUBMISSION_REFUSED")
 UNREAD = "/messages?side=inbound&state=NEW&order=oldest"
-# Kind of node | counters of its engine
-TRAFFIC = {
-    "local": ("accepted", "delivered", "received", "rejected"),
-    "platform": ("forwarded", "stored", "refused"),
-}
 
 
 async def overview(visit: Visit) -> Response:
     """Show the start page."""
-    status, health, census, causes, jobs = await asyncio.gather(
+    status, health, census, causes, jobs, *traffic = await asyncio.gather(
         visit.ask("node.status"), visit.ask("node.health"), visit.ask("queue.census"), visit.ask("stuck.causes"),
-        visit.ask("job.list"),
+        visit.ask("job.list"), *(visit.ask("figures.traffic", period=period) for period in PERIODS),
     )  # fmt: skip
+    _ = translator(visit)
+    words = period_words(_)
+    periods = [
+        (words[each["period"]], each["period"], list(charts_of(_, each, status["kind"])), axis(each))
+        for each in traffic
+    ]
     checks = worded_checks(visit, health["checks"])
     stuck = [row for row in causes["rows"] if row["cause"] not in FAILED_CAUSES][:CAUSES_MAX]
     offline_in_stuck = {row["partner"] for row in stuck if row["cause"] == "TARGET_OFFLINE"}
@@ -46,7 +50,7 @@ async def overview(visit: Visit) -> Response:
     return show(
         visit, "overview.html", status=status, checks=checks, census=census, causes=stuck, offline=offline,
         failing_jobs=failing_jobs, run=run, run_word=run_word, is_calm=is_calm,
-        figures=list(_figures(visit, status, census)), live=LIVE,
+        figures=list(_figures(visit, status, census)), periods=periods, live=LIVE,
     )  # fmt: skip
 
 
@@ -77,29 +81,19 @@ def offline_partners(census: Mapping[str, Any], shown: Container[str]) -> Iterat
         yield {"node": node, "waiting": count}
 
 
-def _figures(
-    visit: Visit, status: Mapping[str, Any], census: Mapping[str, Any]
-) -> Iterator[tuple[str, object, str, str]]:
-    """Yield figures: label, number, address of the page with details, period."""
+def _figures(visit: Visit, status: Mapping[str, Any], census: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
+    """Yield the figures of now: label, number, address of the page with details."""
     _ = translator(visit)
-    labels = {
-        "accepted": _("accepted from applications"), "delivered": _("delivered"), "received": _("received"),
-        "rejected": _("rejected"), "forwarded": _("forwarded"), "stored": _("stored for offline institutions"),
-        "refused": _("refused"),
-    }  # fmt: skip
-    since = _("since the start")
     is_counted = bool(census["as_of"])
     waiting = sum(pair["rows"] for pair in census["pairs"]) + census["submitted"].get("in_pieces", 0)
     is_local = status["kind"] == "local"
-    yield _("waiting or under way"), waiting if is_counted else "…", "/partners", _("now")
+    yield _("waiting or under way"), waiting if is_counted else "…", "/partners"
     if is_local:
         unread = sum(inbox["rows"] for inbox in census["inboxes"])
-        yield _("in the inbox"), unread if is_counted else "…", UNREAD, _("now")
-    yield _("stuck"), census["stuck"] if is_counted else "…", "/stuck", _("now")
+        yield _("in the inbox"), unread if is_counted else "…", UNREAD
+    yield _("stuck"), census["stuck"] if is_counted else "…", "/stuck"
     if is_local:
-        yield _("failed"), census["failed"] if is_counted else "…", "/failed", _("now")
-    for name in TRAFFIC["local" if is_local else "platform"]:
-        yield labels[name], (status.get("counters") or {}).get(name, 0), "/messages", since
+        yield _("failed"), census["failed"] if is_counted else "…", "/failed"
 
 
 ROUTES = [page("/", overview), page(LIVE, live)]
