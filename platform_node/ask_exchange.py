@@ -6,7 +6,7 @@
 |           |                  | target               | ``other``: the answer of the node at the other end; if    |
 |           |                  |                      | there are any, ``unreached``: stores without an answer    |
 | exchanged | an institution   | partner, nonce,      | ``other``: the answer of the partner (PROTOCOL.md section |
-|           |                  | since, place         | 20), which names only documents of these two institutions |
+|           |                  | since, place         | 20), or the asker's documents that the hub has stored     |
 
 An institution that is neither sender nor target gets the same answer as for an unknown message. The answer of the node
 at the other end (``semq.service.story``) is passed on unchanged, with its signature.
@@ -37,6 +37,7 @@ from semq.service.operations.messages import MessageReading, TraceMessage
 from semq.service.operations.operation import Caller, look
 from semq.store.rows import Event
 from semq.store.views import messages
+from semq.store.views.exchanged import AT_HUB, page
 from semq.umx_t.address import Address, parse_address
 from semq.umx_t.locator import LK0, parse_lk0
 
@@ -48,7 +49,7 @@ NONCE_MAX = 64  # characters
 # Events whose ledger lines name the target reliably; lines about violations repeat statements of impostors.
 EVENTS_NAMING_TARGET = frozenset({Event.FORWARDED.name, Event.STORED.name, Event.SENT.name})
 LedgerLines = Sequence[Mapping[str, Any]]
-LINES, STORY = "ask.lines", "ask.story"  # questions to other instances
+LINES, STORY, EXCHANGED = "ask.lines", "ask.story", "ask.exchanged"  # questions to other instances
 HUB = "hub"  # the user in these questions
 
 
@@ -99,8 +100,14 @@ class AskService:
         return answer | {"other": await self._ask(other_end, _about(lk0, str(asker), nonce))}
 
     async def exchanged(self, session: SessionInfo, question: PartnerQuestion) -> dict[str, Any]:
-        """Pass a question on to a partner. Raises TokenRefused, BadAddress."""
+        """Answer which documents of the asker are stored, or pass a question on to a partner.
+
+        Raises TokenRefused, BadAddress, ShareUsed, and the errors of the store.
+        """
         partner, asker = str(parse_address(question.partner).node), str(_asker(session))
+        if partner == str(self._node.address):
+            async with self._reads.turn(asker):
+                return {"other": await self._stored_page(asker, question)}
         asked = {"since": question.since, "place": question.place}
         proof = {"nonce": question.nonce[:NONCE_MAX], "signature": question.signature}
         passed_on = {"asker": asker, **proof, "exchanged": asked}
@@ -108,7 +115,7 @@ class AskService:
 
     def handlers(self) -> dict[str, Handler]:
         """Return the handlers of questions of other instances."""
-        return {LINES: self._own_lines, STORY: self._story_of_linked_node}
+        return {LINES: self._own_lines, STORY: self._story_of_linked_node, EXCHANGED: self._own_stored_page}
 
     async def _own_lines(self, arguments: Mapping[str, Any], caller: Caller) -> LedgerLines:
         return await self._node.store.execute(messages.trace, str(arguments["lk0"]))
@@ -129,6 +136,29 @@ class AskService:
         events += [line for answer in answers for line in answer.result or ()]
         unreached = [store_text(answer.store) for answer in answers if answer.unreached or answer.error]
         return sorted(events, key=lambda line: int(line["at"])), unreached
+
+    async def _stored_page(self, asker: str, question: PartnerQuestion) -> dict[str, Any]:
+        """Return a page of the documents of an institution that the hub has stored. Its stores answer in turn."""
+        arguments = {"asker": asker, "since": question.since, "place": question.place_in_store}
+        member, number = self._node.membership, question.store
+        stores = member.stores() if member is not None else []
+        if member is None or number >= len(stores) or stores[number] == member.store:
+            stored = await self._own_stored_page(arguments, Caller(HUB))
+        else:
+            answer = await member.store_questions.ask(stores[number], EXCHANGED, arguments, HUB)
+            if answer.result is None:
+                why = shortened(answer.unreached, 300) or _error_text(answer.error)
+                return {"unanswered": f"store {store_text(stores[number])}: {why}"}
+            stored = answer.result
+        rows, following = stored["rows"], stored["next"]
+        if following or number + 1 < len(stores):
+            following = f"{number}~{following}" if following else f"{number + 1}~"
+        return {"story": msgspec.json.encode({"rows": rows, "next": following}).decode()}
+
+    async def _own_stored_page(self, arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+        asked = arguments["asker"], arguments["since"], arguments["place"]
+        rows, following = await self._node.store.execute(page, *asked, AT_HUB)
+        return {"rows": rows, "next": following}
 
     async def _ask(self, other_end: str, question: Mapping[str, Any]) -> dict[str, Any]:
         """Return the node's ``story`` and ``signature``, or why there is no answer (``unanswered``)."""

@@ -128,7 +128,7 @@ class Answers:
 
     async def _page(self, question: ExchangedQuestion, asker: str, nonce: str) -> Mapping[str, Any]:
         self._check_willing()
-        rows, following = await self._node.store.execute(page, asker, question.since, question.place)
+        rows, following = await self._node.store.execute(page, asker, question.since, question.place_in_store)
         text = msgspec.json.encode({"rows": rows, "next": following})
         return self._signed(exchanged.signed_bytes(str(self._node.address), asker, nonce, question, text), text)
 

@@ -25,7 +25,7 @@ from semq.service.exchanged import ExchangedDocument, ExchangedPage, ExchangedQu
 from semq.service.operations.arguments import Arguments, Moment
 from semq.service.operations.operation import look
 from semq.store.views.exchanged import is_lost, newest_before, not_recorded
-from semq.umx_t.address import parse_address
+from semq.umx_t.address import is_hub, parse_address
 from semq.umx_t.errors import BadLocator
 from semq.umx_t.records import Presence
 from semq.umx_t.short_name import short_name
@@ -54,11 +54,18 @@ class PartnerSurvey:
     """What the partners have answered about the documents since a time."""
 
     since: int  #: ms since 1970
-    rows: list[dict[str, Any]] = field(default_factory=list)  #: the first ROWS_KEPT_MAX
+    rows: dict[str, dict[str, Any]] = field(default_factory=dict)  #: by LK0: the first ROWS_KEPT_MAX
     count: int = 0  #: of all missing documents
     places: dict[str, str] = field(default_factory=dict)  #: by partner: where its next page begins; empty: all is read
     unanswered: dict[str, str] = field(default_factory=dict)  #: by partner, why
     first_round: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Add a document, unless the survey has it; a partner's answer replaces one of the hub."""
+        known = self.rows.get(row["lk0"])
+        self.count += known is None
+        if len(self.rows) < ROWS_KEPT_MAX if known is None else known["side"] == "hub":
+            self.rows[row["lk0"]] = row
 
     def facts(self) -> dict[str, Any]:
         """Return what health and status show."""
@@ -90,7 +97,7 @@ class MissingDocuments:
         unanswered = [{"node": node, "why": why} for node, why in sorted(survey.unanswered.items())]
         if not survey.first_round.is_set():
             unanswered.append({"node": str(self._node.address), "why": "the questions are still being asked"})
-        rows = sorted(survey.rows, key=lambda row: int(row["at"]))
+        rows = sorted(survey.rows.values(), key=lambda row: int(row["at"]))
         return survey.facts() | {"rows": rows, "unanswered": unanswered}
 
     async def ask(self) -> None:
@@ -118,6 +125,8 @@ class MissingDocuments:
         for partner in sorted(partners.allowed):
             if survey.places.get(partner) != "" and self.survey is survey:
                 await self._ask_partner(survey, partner)
+        if (link := node.uplink.link) is not None and survey.places.get(str(link.peer)) != "":
+            await self._ask_partner(survey, str(link.peer))  # last, because partners know more about each document
         survey.first_round.set()
         if survey.count > before:
             log.error("documents_missing", count=survey.count, since=utc_text(survey.since), text="semq node missing")
@@ -139,14 +148,14 @@ class MissingDocuments:
     async def _compare(self, survey: PartnerSurvey, partner: str, rows: Sequence[ExchangedDocument]) -> None:
         """Keep the documents of a page of which this node's ledger knows nothing."""
         own = str(self._node.address)
-        senders = {"sender": f"{partner}.", "receiver": f"{own}."}  # by the side of the partner
+        senders = {"sender": f"{partner}.", "receiver": f"{own}.", "hub": f"{own}."}  # by the side of the partner
         fitting = [row for row in rows if row.lk0.startswith(senders[row.side])]
         lost = await self._node.store.execute(not_recorded, [row.lk0 for row in fitting])
         for row in fitting:
             if row.lk0 in lost:
-                survey.count += 1
-                facts = {"name": short_name(row.lk0) or row.lk0, "partner": partner, "lost_as": LOST_AS[row.side]}
-                survey.rows += [facts | msgspec.structs.asdict(row)][: ROWS_KEPT_MAX - len(survey.rows)]
+                other_end = row.target.partition("/")[0] if row.side == "hub" else partner
+                facts = {"name": short_name(row.lk0) or row.lk0, "partner": other_end, "lost_as": LOST_AS[row.side]}
+                survey.add(facts | msgspec.structs.asdict(row))
 
     async def _page(self, partner: str, question: ExchangedQuestion) -> ExchangedPage:
         """Ask a partner, through the hub or directly. Raises Unavailable."""
@@ -154,7 +163,7 @@ class MissingDocuments:
         direct = node.direct.dial_config_for(parse_address(partner), VIRTUAL_HOST) if node.direct is not None else None
         ways = [] if direct is None else [(direct, partner)]
         if node.engine.partners.has_hub:
-            if not (node.engine.partners.online.get(partner) or ways):
+            if not (node.engine.partners.online.get(partner) or ways or is_hub(parse_address(partner))):
                 raise Unavailable(OFFLINE)
             ways.append((node.uplink.dial_config_for(VIRTUAL_HOST), "The hub"))
         nonce = node.clock.uuid().hex
@@ -186,5 +195,5 @@ class MissingDocuments:
             raise Unavailable(f"its answer cannot be read: {error}") from error
 
 
-LOST_AS = {"sender": "receiver", "receiver": "sender"}  # by the side of the partner
+LOST_AS = {"sender": "receiver", "receiver": "sender", "hub": "sender"}  # by the side of the partner
 MISSING = (look("node.missing", AccessRole.VIEWER, ListMissing, MissingDocuments.list),)

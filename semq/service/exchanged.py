@@ -1,7 +1,8 @@
 """A node's answer to a partner which documents both have exchanged since a time (PROTOCOL.md section 20).
 
 A node whose store was restored from a backup asks this, to find what it has lost. The answer names documents of the
-asker and the answering node only, in pages (``semq.store.views.exchanged``). It is signed like a story.
+asker and the answering node only, in pages (``semq.store.views.exchanged``). It is signed like a story. A hub answers
+which documents of the asker it has stored; its places begin with the number of its store, if it has several.
 """
 
 from hashlib import sha256
@@ -15,20 +16,32 @@ from semq.store.views.exchanged import PLACE, ROWS_MAX
 from semq.umx_t.attribute_values import MOMENT_MAX
 from semq.umx_t.locator import LK0_MAX
 
+PLACES = rf"^([0-9]{{1,3}}~)?({PLACE[1:-1]})?$"
+
 
 class ExchangedQuestion(msgspec.Struct, frozen=True):
     """The documents that are asked for."""
 
     since: Annotated[int, Meta(ge=0, le=MOMENT_MAX)]  #: ms since 1970
-    place: Annotated[str, Meta(pattern=f"^$|{PLACE}", max_length=60)] = ""  #: ``next`` of the page before
+    place: Annotated[str, Meta(pattern=PLACES, max_length=60)] = ""  #: ``next`` of the page before
+
+    @property
+    def store(self) -> int:
+        """The number of the hub's store, from 0."""
+        return int(self.place.rpartition("~")[0] or 0)
+
+    @property
+    def place_in_store(self) -> str:
+        """The place without the number of a store."""
+        return self.place.rpartition("~")[2]
 
 
 class ExchangedDocument(msgspec.Struct, frozen=True):
-    """A document that the answering node sent and has the receipt of, or that it has received."""
+    """A document that the answering node sent and has the receipt of, or that it has received or, as a hub, stored."""
 
     lk0: Annotated[str, Meta(max_length=LK0_MAX)]
     at: int  #: ms since 1970, by the clock of the answering node: its receipt was noted, or it was recorded
-    side: Literal["sender", "receiver"]  #: of the answering node
+    side: Literal["sender", "receiver", "hub"]  #: of the answering node
     target: str = ""
     app_key: str = ""
     size: int = 0

@@ -102,7 +102,8 @@ async def missing(
 def _about_missing(row: dict[str, Any]) -> tuple[str, str, str]:
     partner = node_name(row["partner"])
     if row["lost_as"] == "sender":
-        return "as sender", row["app_key"], f"none: {partner} has received it"
+        has_it = f"the hub has taken it for {partner}" if row["side"] == "hub" else f"{partner} has received it"
+        return "as sender", row["app_key"], f"none: {has_it}"
     return "as receiver", row["app_key"], f"ask {partner} to submit it again"
 
 

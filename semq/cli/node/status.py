@@ -73,6 +73,9 @@ def _work(status: Status) -> Iterator[tuple[str, str]]:
     yield "store", "open" if status.get("store_open") else "being opened: nothing is accepted meanwhile"
     if int(status.get("engine_starts") or 1) > 1:
         yield "opened", f"{counted(status['engine_starts'], 'time')} since the start"
+    yield "lacks commits", status.get("missing_commits", "")
+    if missing := status.get("missing"):
+        yield "missing", f"{counted(missing['count'], 'document')} since {missing['since']}: `semq node missing`"
     hub = status.get("hub")
     if hub is not None:
         is_up = hub.get("link") == "up"

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select, text
 
 from semq.store.postgres.ledger_partitions import PARTITIONS, partition_of
-from semq.store.rows import Event, Side
+from semq.store.rows import MARKER, Event, Side
 from semq.store.tables import semq_ledger
 from semq.umx_t.pieces import PIECES_USER
 
@@ -21,13 +21,21 @@ BLOCKS_MAX = 1024  # of 8 KiB, about 40,000 lines
 ROWS_MAX = 200
 FIRST = (Event.ACCEPTED, Event.RECEIVED)  # events of the lines that prove that this node has had a document
 PLACE = r"^(semq_ledger_(?:[0-9]{8}|other)):([0-9]{1,9}),([0-9]{1,4})$"  # partition, block, line
-# ``Tid Range Scan``, which reads only the blocks of the range
-LINES = f"""
-    SELECT ctid::text AS place, at, side, lk0, target FROM {{partition}}
-    WHERE ctid > CAST(:after AS tid) AND ctid < CAST(:end AS tid) AND at >= to_timestamp(:since)
-    AND target NOT LIKE '%/{PIECES_USER}' AND (
+BETWEEN_NODES = f"""
+    target NOT LIKE '%/{PIECES_USER}' AND (
         side = {Side.SENDER:d} AND event = {Event.DELIVERED:d} AND split_part(target, '/', 1) = :partner
-        OR side = {Side.RECEIVER:d} AND event = {Event.RECEIVED:d} AND starts_with(lk0, :partner || '.'))
+        OR side = {Side.RECEIVER:d} AND event = {Event.RECEIVED:d} AND starts_with(lk0, :partner || '.'))"""
+# At a hub: documents of the institution of which it has taken custody. Lines about copies that a receiver has taken do
+# not say whether it refused them.
+AT_HUB = f"""
+    target NOT LIKE '%/{PIECES_USER}'
+    AND side = {Side.HUB:d} AND event = {Event.STORED:d} AND starts_with(lk0, :partner || '.')
+    AND detail NOT LIKE '%{MARKER}'"""
+# ``Tid Range Scan``, which reads only the blocks of the range
+LINES = """
+    SELECT ctid::text AS place, at, side, lk0, target, size FROM {partition}
+    WHERE ctid > CAST(:after AS tid) AND ctid < CAST(:end AS tid) AND at >= to_timestamp(:since)
+    AND {lines}
     ORDER BY ctid LIMIT :most"""
 NEWEST = """
     SELECT max(at) FROM {partition}
@@ -35,10 +43,13 @@ NEWEST = """
 BLOCKS = "SELECT pg_relation_size(CAST(:name AS regclass)) / current_setting('block_size')::int"
 
 
-def page(connection: Connection, partner: str, since_ms: int, place: str) -> tuple[list[dict[str, Any]], str]:
+def page(
+    connection: Connection, partner: str, since_ms: int, place: str, lines: str = BETWEEN_NODES
+) -> tuple[list[dict[str, Any]], str]:
     """Return documents that were delivered to a partner or received from it since a time, and the next place.
 
-    ``place``: matches PLACE, or is empty for the first page; the next place is empty after the last page.
+    ``place``: matches PLACE, or is empty for the first page; the next place is empty after the last page. ``lines``:
+    BETWEEN_NODES, or AT_HUB for documents of the partner that this hub has stored.
     """
     since = datetime.fromtimestamp(since_ms / 1000, UTC)
     begin, block, line = _read(place) if place else (partition_of(since.date()), 0, 0)
@@ -49,7 +60,7 @@ def page(connection: Connection, partner: str, since_ms: int, place: str) -> tup
         block = line = 0
     end, blocks = block + BLOCKS_MAX, _blocks(connection, names[0])
     wanted = {"after": f"({block},{line})", "end": f"({end},0)", "since": since_ms / 1000, "partner": partner}
-    found = connection.execute(text(LINES.format(partition=names[0])), wanted | {"most": ROWS_MAX}).all()
+    found = connection.execute(text(LINES.format(partition=names[0], lines=lines)), wanted | {"most": ROWS_MAX}).all()
     if len(found) == ROWS_MAX:
         following = f"{names[0]}:{found[-1].place.strip('()')}"
     elif end < blocks:
@@ -108,17 +119,17 @@ def _read(place: str) -> tuple[str, int, int]:
 
 def _with_keys(connection: Connection, found: Sequence[Any]) -> list[dict[str, Any]]:
     """Return the lines with AppKey and size, which only the first line about a message has."""
-    c, keys = semq_ledger.c, dict[str, tuple[str, int]]()
+    c, keys = semq_ledger.c, dict[str, dict[str, Any]]()
     first = select(c.lk0, c.app_domain, c.app_type, c.app_subtype, c.app_key, c.size).where(
         c.lk0 == func.any_([row.lk0 for row in found]), c.event.in_(FIRST)
     )
     for row in connection.execute(first) if found else ():
         key = tuple(row)[1:5]
-        keys[row.lk0] = "/".join(key) if any(key) else "", row.size
+        keys[row.lk0] = {"app_key": "/".join(key) if any(key) else "", "size": row.size}
     return [
         {
             "lk0": row.lk0, "at": int(row.at.timestamp() * 1000), "side": Side(row.side).name.lower(),
-            "target": row.target, "app_key": keys.get(row.lk0, ("", 0))[0], "size": keys.get(row.lk0, ("", 0))[1],
+            "target": row.target, **keys.get(row.lk0, {"app_key": "", "size": row.size}),
         }
         for row in found
     ]  # fmt: skip

@@ -1,6 +1,7 @@
 """A restored node lists what it has lost: documents of both directions, from all partners that it can ask."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from semq.store.views import exchanged
 from tests.flows.real_nodes.test_restored_node import copy_of, found, start
 from tests.local_node.link.test_direct import Hubless, ledger_details
 from tests.local_node.operations.test_trace import submit
+from tests.local_node.virtual.hosting import hosting
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 
@@ -75,29 +77,38 @@ async def test_a_restored_node_lists_what_it_has_lost(inprocess: InProcess, monk
     (from_c,) = await send(inprocess, c, B, "K5")
     await send(inprocess, c, A, "K6")
     await c.stop()
+    to_c = await submit(inprocess, b, "K7", C)
+    await until(partial(ledger_details, b, Event.STORED))  # at the hub
     b = await restored(inprocess, b, backup)
-    await answered(b, 4)
+    await answered(b, 5)
     answer = await missing_of(inprocess, b)
     lost = {(lk0, f"1.{A}", "receiver", f"trade/order//K{n}") for n, lk0 in enumerate(from_a, 1)}
     lost.add((to_a, f"1.{A}", "sender", "trade/order//K4"))
-    assert told(answer) == lost
+    assert told(answer) == lost | {(to_c, f"1.{C}", "sender", "")}
     assert answer["unanswered"] == [{"node": f"1.{C}", "why": missing.OFFLINE}]
     _, check = await found(inprocess, b)
-    assert "documents that it lacks: 4 (`semq node missing`); partners to be asked yet: 1" in check["detail"]
+    assert "documents that it lacks: 5 (`semq node missing`); partners to be asked yet: 1" in check["detail"]
     c = await start(inprocess, c.settings)
     await until(lambda: b.engine.partners.online[f"1.{C}"])
     b.clockwork.hasten(missing.JOB)
-    await answered(b, 5)
+    await answered(b, 6)
     answer = await missing_of(inprocess, b)
-    assert (told(answer), answer["unanswered"]) == (lost | {(from_c, f"1.{C}", "receiver", "trade/order//K5")}, [])
+    assert answer["unanswered"] == []
+    assert {row[:3] for row in told(answer)} == {row[:3] for row in lost} | {
+        (from_c, f"1.{C}", "receiver"), (to_c, f"1.{C}", "sender")
+    }  # fmt: skip
     # Also after the next start, and without a reason to suspect anything.
     await b.stop()
     b = await start(inprocess, b.settings)
     since = int(b.clock.wall().timestamp() * 1000) - 3_600_000
-    assert told(await missing_of(inprocess, b, since=since)) == told(answer)
-    assert await missing_of(inprocess, a, since=since) | {"since": ""} == {
-        "since": "", "count": 0, "rows": [], "unanswered": []
-    }  # fmt: skip
+    await until(partial(ledger_details, c, Event.RECEIVED))
+    await missing_of(inprocess, b, since=since)
+    await answered(b, 6)
+    again = await missing_of(inprocess, b)
+    assert {row[:3] for row in told(again)} == {row[:3] for row in told(answer)}
+    assert (to_c, f"1.{C}", "sender", "trade/order//K7") in told(again)  # now from its receiver, which knows the key
+    await missing_of(inprocess, a, since=since)
+    await answered(a, 0)
 
 
 async def test_partners_that_do_not_answer_are_named_with_the_reason(
@@ -112,7 +123,9 @@ async def test_partners_that_do_not_answer_are_named_with_the_reason(
     async def why() -> str:
         nonlocal asked
         asked += 1
-        answer = await missing_of(inprocess, b, since=asked)
+        await missing_of(inprocess, b, since=asked)
+        await answered(b, 0)
+        answer = await missing_of(inprocess, b)
         reasons = {party["node"]: party["why"] for party in answer["unanswered"]}
         return str(reasons.get(f"1.{A}", ""))
 
@@ -162,3 +175,28 @@ async def test_nodes_without_a_hub_ask_each_other(inprocess: InProcess) -> None:
     answer = await missing_of(inprocess, b)
     assert {row["lk0"] for row in answer["rows"]} == set(lk0s)
     assert answer["unanswered"] == [{"node": f"1.{C}", "why": missing.NOT_DIALLED}]
+
+
+async def test_an_institution_of_a_virtual_server_lists_what_it_has_lost(inprocess: InProcess) -> None:
+    async with hosting(inprocess) as hosted:
+        a, b, c, *_ = hosted.names
+        await linked(*map(hosted.node, (a, b, c)))
+        url = hosted.node(b).settings.database.dsn or ""
+        hosted.write({a: "", c: ""})
+        await hosted.ask("/", "server.reload")
+        await until(lambda: b not in hosted.server.institutions)
+        backup = copy_of(url)
+        hosted.write({a: "", b: "", c: ""})
+        await hosted.ask("/", "server.reload")
+        await until(lambda: b in hosted.server.institutions and hosted.server.institutions[b].node is not None)
+        await linked(hosted.node(b))
+        lk0s = {await hosted.send(a, b), await hosted.send(c, b)}
+        for name in (a, c):
+            await until(partial(ledger_details, hosted.node(name), Event.DELIVERED))
+        hosted.write({a: "", b: f'database.url = "{backup}"', c: ""})
+        before = hosted.node(b)
+        await hosted.ask("/", "server.restart", institution=b)
+        await until(lambda: hosted.server.institutions[b].node not in (None, before))
+        await answered(hosted.node(b), 2)
+        answer = await hosted.ask(b, "node.missing")
+        assert {row["lk0"] for row in answer["rows"]} == lk0s

@@ -5,8 +5,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import pytest
 
+from local_node.link.single_request import VIRTUAL_HOST, request
 from local_node.node import LocalNode
 from platform_node.all_stores.fan_out import FANNED
 from platform_node.node import HubNode
@@ -14,7 +16,9 @@ from platform_node.operations.table import OPERATIONS
 from semq.cli.checkup import running_node
 from semq.cli.checkup.finding import Finding
 from semq.engine.hub.carrier import StoreName
+from semq.service.exchanged import ExchangedPage
 from semq.store.control.cluster_tables import node_home
+from semq.store.views import exchanged
 from tests.cli.command import CommandResult, semq_aside
 from tests.local_node.test_node import confirming, publish
 from tests.platform_node.test_cluster import HubInstances, hubs_of, received, settle_homes
@@ -157,6 +161,23 @@ async def test_one_message_is_found_in_the_store_that_has_it(instances: HubWithT
         await inprocess.client(instances.sender), "msg.trace", {"id": rows[0]["lk0"], "parties": True}
     )
     assert "STORED" in {event["event"] for event in at_sender["result"]["events"] if event["node"] == "2.hub"}
+
+
+async def test_a_node_learns_which_of_its_documents_both_stores_have_taken(
+    instances: HubWithTwoInstances, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchanged, "ROWS_MAX", 2)  # several pages of each store
+    rows = await instances.ask(instances.first, "held.list")
+    sender, documents, place = instances.sender, [], ""
+    for _ in range(10):
+        asked = {"partner": "2.hub", "since": 0, "place": place, "nonce": "n"}
+        reply = await request(sender.uplink.dial_config_for(VIRTUAL_HOST), sender.clock, "semq.ask", "exchanged", asked)
+        page = msgspec.json.decode(reply["other"]["story"], type=ExchangedPage)
+        documents += [(row.lk0, row.side) for row in page.rows]
+        place = page.next
+        if not place:
+            break
+    assert sorted(documents) == sorted((row["lk0"], "hub") for row in rows)
 
 
 async def test_acts_reach_copies_in_both_stores(own_instances: HubWithTwoInstances) -> None:

@@ -84,7 +84,7 @@ def test_a_page_reads_a_range_of_blocks_only(database: str) -> None:
     values = {"after": "(0,0)", "end": "(1,0)", "since": 0, "partner": PARTNER, "most": 5, "number": 9}
     with psycopg.connect(database) as connection:
         for statement in statements:
-            text = statement.format(partition=partition)
+            text = statement.format(partition=partition, lines=exchanged.BETWEEN_NODES)
             for name in values:
                 text = text.replace(f":{name}", f"%({name})s")
             text = text.replace("'%/", "'%%/")
