@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -34,6 +35,12 @@ def build(folder: Path, root: Path = ROOT) -> tuple[Path, Path]:
     [wheel], [sdist] = folder.glob("semq-*.whl"), folder.glob("semq-*.tar.gz")
     _normalize(sdist, date)
     return wheel, sdist
+
+
+def locked_versions(group: str, root: Path = ROOT) -> str:
+    """Return the versions of the lock of a group as constraints of pip."""
+    lock = (root / f"requirements-{group}.lock").read_text("utf-8")
+    return "".join(f"{line}\n" for line in re.findall(r"^([\w.-]+==.+?) \\$", lock, re.MULTILINE))
 
 
 def date_of_sources(root: Path = ROOT) -> int:

@@ -75,6 +75,7 @@ semq.cli.checkup.running_node          cli/checkup/test_doctor.py
 semq.cli.session                       cli/test_output_of_commands.py
 semq.cli.node.enrolment                cli/node/test_certificates.py
 semq.installation.new_node             cli/node/test_process.py
+semq.cli.checkup.redaction             cli/checkup/test_support.py
 semq.cli.demo                          release/test_packages.py
 semq.cli.messages.failed               cli/messages/test_worker.py
 semq.cli.options.selection             cli/messages/test_worker.py

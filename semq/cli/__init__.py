@@ -16,8 +16,8 @@ Most commands ask a running node over AMQP, by its operations.
 | ledger     | ``ledger``, ``verify``, ``reconcile``                                                         |
 | web        | ``web``                                                                                       |
 | monitoring | ``check``, ``top``                                                                            |
-| checkup    | ``doctor``                                                                                    |
-| reference  | ``errors``, ``version``, ``completion``                                                       |
+| checkup    | ``doctor``, ``support-bundle``                                                                |
+| reference  | ``errors``, ``version``, ``completion``, ``capacity``                                         |
 | options    | reading of options and arguments                                                              |
 | output     | printing: tables or JSON, and values in words                                                 |
 """

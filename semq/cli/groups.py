@@ -112,6 +112,8 @@ TOP_COMMANDS = (
     TopCommand("reconcile", "semq.cli.ledger.reconciliation:reconcile", {"context_settings": PASS_ARGUMENTS_ON}),
     TopCommand("import", "semq.cli.messages.legacy:import_rows", {"name": "import"}),
     TopCommand("doctor", "semq.cli.checkup.doctor:doctor"),
+    TopCommand("support-bundle", "semq.cli.checkup.support:support_bundle"),
+    TopCommand("capacity", "semq.cli.reference.capacity:capacity"),
     TopCommand("check", "semq.cli.monitoring.check:check"),
     TopCommand("top", "semq.cli.monitoring.top:top"),
     TopCommand("web", "semq.cli.web:web"),

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
@@ -22,16 +23,16 @@ RULES = ROOT / "deploy" / "prometheus" / "semq.rules.yml"
 DASHBOARD = ROOT / "deploy" / "grafana" / "semq.json"
 RECONCILIATION = ROOT / "spark_reconcile" / "report" / "metrics.py"
 TIMERS = sorted((ROOT / "deploy" / "systemd").glob("*.timer"))
+PROGRAM = str(Path(sys.executable).with_name("semq"))
 SYSTEMD_ANALYZE = shutil.which("systemd-analyze")
 UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
-def test_a_unit_starts_a_command_of_run(unit: Path) -> None:
-    [start] = re.findall(r"^ExecStart=/opt/semq/run (\S+) (\S+) --config (\S+)$", unit.read_text(), re.MULTILINE)
-    command, kind, _ = start
-    offered = subprocess.run([str(ROOT / "run"), "help"], capture_output=True, text=True, check=True).stdout
-    assert re.search(rf"^  {command} .*\b{kind}\b", offered, re.MULTILINE)
+def test_a_unit_starts_a_command_of_semq(unit: Path) -> None:
+    [words] = re.findall(r"^ExecStart=/opt/semq/bin/semq (.+) --config \S+$", unit.read_text(), re.MULTILINE)
+    shown = semq(*words.split(), "--help")
+    assert (shown.status, "--config" in shown.out) == (0, True), shown
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
@@ -45,9 +46,9 @@ def test_a_unit_names_settings_that_exist(unit: Path) -> None:
 @pytest.mark.parametrize("unit", [*UNITS, *TIMERS], ids=lambda unit: unit.name)
 def test_systemd_accepts_a_unit(unit: Path, tmp_path: Path) -> None:
     copy = tmp_path / unit.name.replace("@.", "@1.")
-    copy.write_text(unit.read_text("utf-8").replace("/opt/semq/run", str(ROOT / "run")))
+    copy.write_text(unit.read_text("utf-8").replace("/opt/semq/bin/semq", PROGRAM))
     for service in UNITS:  # a timer is checked with the service that it starts
-        (tmp_path / service.name).write_text(service.read_text("utf-8").replace("/opt/semq/run", str(ROOT / "run")))
+        (tmp_path / service.name).write_text(service.read_text("utf-8").replace("/opt/semq/bin/semq", PROGRAM))
     command = [str(SYSTEMD_ANALYZE), "verify", "--man=no", str(copy)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, [line for line in done.stderr.splitlines() if copy.name in line]) == (0, [])

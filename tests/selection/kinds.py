@@ -104,6 +104,7 @@ differential                           slow,processes        differential
 cli/node/test_process.py               slow,processes        network
 cli/node/test_database.py              slow,processes        network
 cli/checkup/test_doctor.py             slow,processes        network
+cli/checkup/test_support.py            slow,processes        network
 legacy/test_process.py                 slow,processes        network
 legacy/test_transfer.py::test_each_status_has_its_result_and_nothing_is_sent_twice[csv]     deep  file
 legacy/test_transfer.py::test_each_status_has_its_result_and_nothing_is_sent_twice[sqlite]  deep  file

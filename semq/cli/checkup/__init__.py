@@ -1,4 +1,4 @@
-"""``semq doctor``: one module for each part that a node depends on.
+"""``semq doctor``, a module for each part that a node depends on; ``semq support-bundle``.
 
 | module        | contents                                                                |
 |---------------|-------------------------------------------------------------------------|
@@ -11,6 +11,8 @@
 | hub_link      | the connection to the hub: name, port, TLS, login                       |
 | direct_links  | the connections to partners with direct links                           |
 | running_node  | the running node: port, health, stuck messages; other hub instances     |
+| support       | ``semq support-bundle``: facts about a node in one archive              |
+| redaction     | texts without secrets                                                   |
 
 Checks change nothing: no server is started, no table migrated, no key made. A fault is a finding, not an exception.
 """

@@ -41,6 +41,11 @@ def doctor(
         raise typer.Exit(1)
 
 
+async def findings_of(settings: "Settings", patience_s: float) -> list["Finding"]:
+    """Return all findings, without printing them. ``patience_s``: longest wait for an answer of the node."""
+    return [finding async for finding in _findings(settings, patience_s, Output(as_json=True))]
+
+
 async def _print_findings(settings: "Settings", patience_s: float, out: Output) -> list["Finding"]:
     """Print each finding as soon as it is known, unless the output is JSON; return all."""
     findings = []

@@ -4,4 +4,5 @@
 |-------------|------------------------------|
 | error_codes | ``errors list|lookup``       |
 | version     | ``version``, ``completion``  |
+| capacity    | ``capacity``                 |
 """
