@@ -1,5 +1,6 @@
 """State shared by all parts of an engine: address, store, clock, outgoing mail and counters."""
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -21,6 +22,10 @@ from semq.umx_t.address import Address
 from semq.umx_t.locator import LK0, LK1, Store
 from semq.umx_t.status import Outcome
 
+log = logging.getLogger(__name__)
+
+LINES_TOGETHER = 1000  # lines of the ledger in one piece of work
+UNWRITTEN_MAX = 100_000  # kept lines while the store is away
 T = TypeVar("T")
 
 
@@ -56,6 +61,9 @@ class Core:
         self._next_id = recovered.first_id
         #: Starts at a random number: answers to inquiries of an earlier process match no inquiry of this one.
         self._nonce = recovered.inc >> 12
+        unwritten = list(store.unwritten)
+        store.unwritten.clear()
+        self.note_lines(unwritten)
 
     def reconfigure(self, settings: EngineSettings) -> None:
         """Use other settings; inquiry intervals and the size of packets change only at the next start."""
@@ -156,8 +164,25 @@ class Core:
             )
             for peer, more in self.violations.ended(self.now())
         ]  # fmt: skip
-        if lines:
-            self.post(note_lines(lines))
+        self.note_lines(lines)
+
+    def note_lines(self, lines: Sequence[LedgerLine], *, later: bool = False) -> None:
+        """Write lines about events that changed no row; if the store is away, when it is back.
+
+        The messages of these lines have left already. So after an unknown result of a commit a line may be written
+        twice, but none is missing.
+        """
+        for start in range(0, len(lines), LINES_TOGETHER):
+            self.post_each(lines[start : start + LINES_TOGETHER], note_lines, self._keep_lines, later=later)
+
+    def _keep_lines(self, lines: Sequence[LedgerLine], error: Exception) -> None:
+        unwritten = self._store.unwritten
+        if not isinstance(error, Unavailable):
+            return  # the store reports refused rows
+        if len(unwritten) < UNWRITTEN_MAX:
+            unwritten.extend(lines)
+        else:
+            log.error("the store is away, and %d more lines of the ledger cannot be kept", len(lines))
 
     def prepare_row_event(
         self, unit: Unit, kind: str, row: Outbound, prepared: list[Any], at: int, corrects: Outcome | None = None

@@ -16,7 +16,7 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from semq.clock import Clock
-from semq.engine.core import Core, apply_rare_changes, earliest, note_lines
+from semq.engine.core import Core, apply_rare_changes, earliest
 from semq.engine.direct import DirectSessions
 from semq.engine.document_spans import DocumentSpans
 from semq.engine.errors import NotYours
@@ -308,7 +308,7 @@ class LocalEngine:
 
     def _note(self, node: str, detail: str) -> None:
         line = LedgerLine(self.core.now_ms(), Side.SENDER, Event.OPERATOR, "", node, detail=shortened(detail, 500))
-        self.core.post(note_lines([line]))
+        self.core.note_lines([line])
 
     def _disbelieve(self, packet: Packet, error: SemqError, ident: str = "") -> None:
         self.core.count("disbelieved")
@@ -326,8 +326,7 @@ class LocalEngine:
         )
         lines: list[LedgerLine] = []
         self.core.count_violation(lines, str(source), line, error)
-        if lines:
-            self.core.post(note_lines(lines))
+        self.core.note_lines(lines)
 
     def _deliver_to_self(self, frames: list[Data]) -> None:
         self.receiver.receive_messages(self.core.address, frames)

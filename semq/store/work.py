@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial, wraps
 from typing import Final, ParamSpec, Protocol
 
+from semq.store.rows import LedgerLine
 from semq.store.unit import Needs, Unit
 
 P = ParamSpec("P")
@@ -174,7 +175,12 @@ class JoinedPosts:
 
 
 class WorkStore(Protocol):
-    """The store to which an engine posts work: ``PostgresStore``, or the store of the simulator."""
+    """The store to which an engine posts work: ``PostgresStore``, or the store of the simulator.
+
+    ``unwritten``: lines of the ledger that could not be written while the store was away. The next engine writes them.
+    """
+
+    unwritten: list[LedgerLine]
 
     def post(self, work: Work, *, later: bool = False) -> None:
         """Queue a piece of work. Work decides in the order of the calls, but work with ``ahead`` may be overtaken.

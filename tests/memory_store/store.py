@@ -17,6 +17,7 @@ from semq.store import unit as u
 from semq.store.postgres.errors import StoreFenced, StoreUnavailable
 from semq.store.rows import (
     KeptKey,
+    LedgerLine,
     Outbound,
     OutStreamKey,
     Pending,
@@ -78,6 +79,7 @@ class MemoryStore:
         self._unit: Unit | None = None
         self._loaded: list[AnyRow] = []  # rows of the open unit, which are made unusable at its end
         self._to_notify: list[tuple[Work, Exception | None]] = []
+        self.unwritten: list[LedgerLine] = []
 
     # --- WorkStore
     def post(self, work: Work, *, later: bool = False) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from sqlalchemy import Connection, text
 
 from platform_node.node import HubNode
 from semq.amqp.content import ContentHeader, Properties
@@ -19,9 +20,12 @@ from semq.store.broker.operations import StoredState
 from semq.store.broker.store import PostgresMessageStore
 from semq.store.embedded.errors import ServerFailed
 from semq.store.embedded.server import EmbeddedPostgres
+from semq.store.postgres import writer
 from semq.store.postgres.errors import StoreForeign, StoreUnavailable
+from semq.store.rows import Event, Side
 from semq.umx_t.retry import MIDDLE
-from tests.service.inprocess import HUB_CONFIG, InProcess, ask
+from tests.local_node.test_node import confirming, publish
+from tests.service.inprocess import HUB_CONFIG, InProcess, ask, linked
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
@@ -282,3 +286,24 @@ async def test_a_start_that_fails_halfway_leaves_a_store_that_another_process_ca
     inprocess.stack.push_async_callback(again.stop)
     await again.start()
     assert again.engine_starts == 1
+
+
+async def test_a_hub_writes_what_it_has_forwarded_when_its_store_is_back(
+    hub: HubNode, inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line of a forwarded message may wait for a commit that the end of Postgres then prevents."""
+    monkeypatch.setattr(writer, "LATER_S", 3600.0)
+    a, b = [await inprocess.local(name, hub.port) for name in ("10008", "56001")]
+    await linked(a, b)
+    sender = await confirming(await inprocess.client(a))
+    assert await publish(sender, "56001", b"order")
+    await until(lambda: hub.engine.core.counters.counts["forwarded"])
+    cut_off(hub)
+    await until(lambda: hub.engine_starts == 2)
+    monkeypatch.undo()
+    query = f"SELECT count(*) FROM semq_ledger WHERE event = {Event.FORWARDED:d} AND side = {Side.HUB:d}"
+
+    def count(connection: Connection) -> int:
+        return int(connection.execute(text(query)).scalar_one())
+
+    assert await until(lambda: hub.store.execute(count)) == 1

@@ -8,7 +8,7 @@ forwarded goes to ``custody``; one of class 1 is dropped.
 from collections.abc import Sequence
 
 from semq.engine.agreements import Meter
-from semq.engine.core import Core, note_lines, with_marker_note
+from semq.engine.core import Core, with_marker_note
 from semq.engine.errors import DocumentTooLarge, Expired, QuotaReached, TooFast
 from semq.engine.frames import document_size
 from semq.engine.hub.custody import Custody
@@ -199,5 +199,5 @@ class Relay:
 
     def flush(self) -> None:
         if self._lines:
-            self.core.post_each(self._lines, note_lines, later=True)
+            self.core.note_lines(self._lines, later=True)
             self._lines = []

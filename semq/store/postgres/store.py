@@ -49,6 +49,7 @@ from semq.store.postgres.schema_version import check_on
 from semq.store.postgres.statements import STATEMENTS
 from semq.store.postgres.writer import OnLines, Writer, WriterCounters
 from semq.store.reader import Reader, connection_parameters, missing_settings, unavailable
+from semq.store.rows import LedgerLine
 from semq.store.unit import Recovered, Unit
 from semq.store.work import JoinedPosts, Work
 
@@ -93,8 +94,7 @@ class PostgresStore:
         self._rest: Rest = rest or NeverRests()
         self._deferred: list[tuple[Work, bool]] | None = None  # work for a resting store; None: it does not rest
         self._resuming: asyncio.Task[None] | None = None
-        self._idle_at = 0.0
-        self._has_gone_back = False
+        self._idle_at, self._has_gone_back = 0.0, False
         self.missing_commits = ""  #: how it was found that earlier commits are missing
         self._former_epoch: int | None = None  # epoch of the last opening that succeeded
         self._written_at_rest: int | None = None  # value of ``_written`` at the last rest
@@ -115,6 +115,7 @@ class PostgresStore:
         self._reader = Reader(lambda: self.url, readers)
         self._ahead: BodiesAhead | None = None
         self.joined = JoinedPosts(self.post)
+        self.unwritten: list[LedgerLine] = []
 
     # ------------------------------------------------------------------------------------------------- WorkStore
 
