@@ -118,7 +118,6 @@ semq.engine.receiver.ledger            flows/test_documents.py
 semq.engine.receiver.reacks            flows/test_edges.py
 semq.engine.receiver.user_queue        flows/order/test_turns.py
 semq.engine.secrecy.sealing            flows/secrecy/test_secrecy.py
-semq.engine.secrecy.testimony          flows/distrust/test_statement_rights.py
 semq.engine.sender.deeds               flows/custody/test_refused_copies.py
 semq.engine.sender.rejected_proofs     flows/distrust/test_rejected_proofs.py
 semq.engine.sender.lanes               flows/order/test_lanes.py

@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from semq.engine.direct import INTRODUCTIONS_MAX
 from semq.engine.uplink import DIRECTLY
 from semq.store.rows import Event
 from semq.umx_t.address import Address, NodeType
@@ -157,6 +158,17 @@ def test_a_partner_speaks_for_itself_only() -> None:
     assert trio.a.lines(Event.VIOLATION) == 3
     assert trio.a.store.tables.outbound[lk0.object_id].ss_status is SendStatus.SS_SENT
     assert str(other) not in trio.a.engine.partners.allowed
+
+
+def test_a_partner_that_introduces_itself_without_end_is_noted() -> None:
+    trio = direct()
+    _, to_a = trio.direct
+    for number in range(INTRODUCTIONS_MAX + 1):
+        presence = Presence(node=str(trio.a.address), online=True, certificates=(f"certificate {number}",))
+        packet = Packet(trio.a.address, trio.b.address, Function.PRESENCE, Primitive.INDICATION, [presence])
+        trio.b.engine.receive(to_a, [packet])
+    trio.settle()
+    assert trio.b.lines(Event.VIOLATION) >= 1
 
 
 def test_of_two_sessions_of_a_pair_one_is_used_and_the_other_stays_ready() -> None:

@@ -26,6 +26,15 @@ def test_a_received_message_frees_its_credit() -> None:
     assert (hub_lines(trio, Event.FORWARDED), hub_lines(trio, Event.STORED)) == (3, 0)
 
 
+def test_a_session_gets_no_more_unanswered_messages_than_its_credit() -> None:
+    trio = Trio(replace(SETTINGS, credit_messages=2, inquiry_s=600))
+    drop_frames_of_b(trio)
+    for body in (b"1", b"2", b"3"):
+        trio.a.send(body)
+        trio.settle()
+    assert (hub_lines(trio, Event.FORWARDED), hub_lines(trio, Event.STORED)) == (2, 1)
+
+
 def test_an_unacknowledged_message_frees_its_credit_after_the_interval_of_inquiries() -> None:
     trio = Trio(replace(SETTINGS, credit_messages=1, inquiry_s=600))
     drop_frames_of_b(trio)

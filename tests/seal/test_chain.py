@@ -24,6 +24,10 @@ def test_other_lines_give_another_hash(first: list[bytes], second: list[bytes]) 
     assert (chained(first).hash == chained(second).hash) == (first == second)
 
 
+def test_the_order_of_lines_changes_the_hash() -> None:
+    assert chained([b"one", b"two"]).hash != chained([b"two", b"one"]).hash
+
+
 def test_the_hash_of_a_link_covers_all_its_inputs() -> None:
     changes: tuple[dict[str, object], ...] = (
         {},

@@ -21,6 +21,15 @@ def test_the_floor_is_the_lowest_unsettled_position_and_never_falls(
         assert floor.value == lowest >= value_before
 
 
+def test_a_position_settled_before_the_floor_reaches_it_is_remembered() -> None:
+    floor = Floor()
+    for sid in (1, 3, 2):
+        floor.settle(sid)
+    assert floor.value == 0
+    floor.settle(0)
+    assert floor.value == 4
+
+
 def test_a_position_below_the_floor_changes_nothing() -> None:
     floor = Floor(5, {1, 2, 7})
     floor.settle(3)

@@ -54,6 +54,13 @@ def test_the_first_death_of_a_message_is_kept_in_its_headers() -> None:
     assert (message.exchange, message.routing_key, message.body) == ("dlx", "new", b"b")
 
 
+def test_later_deaths_change_the_headers_of_the_latest_only() -> None:
+    message = die(die(message_of(b"", "orders", "new"), "q", EXPIRED), "other", REJECTED)
+    headers = message.headers()
+    assert (headers["x-first-death-queue"], headers["x-first-death-reason"]) == ("q", "expired")
+    assert (headers["x-last-death-queue"], headers["x-last-death-reason"]) == ("other", "rejected")
+
+
 def test_repeated_dead_letterings_are_counted_with_the_latest_first() -> None:
     message = message_of(b"", "e", "k")
     for queue, reason in (("a", REJECTED), ("b", EXPIRED), ("a", REJECTED), ("a", MAXLEN)):

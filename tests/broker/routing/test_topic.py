@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,6 +53,13 @@ def test_patterns_match_as_in_the_example_of_the_specification() -> None:
     index: TopicIndex[str] = TopicIndex()
     index.add("*.stock.#", "q")
     assert [list(index.match(key)) for key in ("usd.stock", "eur.stock.db", "stock.nasdaq")] == [["q"], ["q"], []]
+
+
+@pytest.mark.parametrize(("pattern", "is_match"), [("*", False), ("#", True), ("", True)])
+def test_an_empty_key_has_no_words(pattern: str, is_match: bool) -> None:
+    index: TopicIndex[str] = TopicIndex()
+    index.add(pattern, "q")
+    assert list(index.match("")) == (["q"] if is_match else [])
 
 
 class CountingIndex(TopicIndex[int]):

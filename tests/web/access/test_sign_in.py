@@ -2,17 +2,21 @@
 
 import asyncio
 import re
+from datetime import timedelta
 from urllib.parse import urlsplit
 
 import pytest
 
 from platform_node.node import HubNode
-from semq.store.accounts import Account, add_account
+from semq.config.web import HttpSection
+from semq.store.accounts import Account, add_account, note_session_use
 from semq.web.access import passwords
+from semq.web.access.secret import hash_of
 from semq.web.access.sign_in import own_path
 from tests.service.inprocess import HUB_CONFIG, InProcess
 from tests.web.running import PASSWORD, Site, serving
 
+MINUTE = timedelta(minutes=1)
 WITH_USERS = HUB_CONFIG.replace(
     "[amqp]\nport = 0",
     '[amqp]\nport = 0\n[amqp.users]\nops = "swordfish swordfish"\nerp = { password = "erp erp erp", admin = false }',
@@ -83,8 +87,9 @@ async def test_a_password_signs_in_and_each_failure_looks_the_same(hub: HubNode)
         await add_user(site)
         status, cookie = await sign_in(site, "ann", PASSWORD)
         assert status == 303
-        assert "HttpOnly" in cookie
-        assert "SameSite=strict" in cookie
+        [of_session] = [each for each in re.split(", (?=[^ ;]+=)", cookie) if each.startswith(site.web.sessions.cookie)]
+        assert "HttpOnly" in of_session
+        assert "SameSite=strict" in of_session
         for name, password in (
             ("ann", "wrong"),
             ("bob", PASSWORD),
@@ -179,6 +184,17 @@ async def test_a_session_from_before_the_sign_in_is_not_valid(hub: HubNode) -> N
         assert secret != "chosen-by-somebody-else"
         assert await site.web.sessions.visitor("chosen-by-somebody-else", "") is None
         assert await site.web.sessions.visitor(secret, "") is not None
+
+
+async def test_an_idle_session_ends(hub: HubNode) -> None:
+    async with serving(hub) as site:
+        browser = await site.signed_in("viewer")
+        secret = browser.cookies[site.web.sessions.cookie]
+        idle = timedelta(seconds=HttpSection().idle_s)
+        for since, is_valid in ((idle - MINUTE, True), (idle + MINUTE, False)):
+            await site.web.database.write(note_session_use, hash_of(secret), site.web.clock.wall() - since)
+            site.web.sessions.forget()
+            assert (await site.web.sessions.visitor(secret, "") is not None) is is_valid
 
 
 async def test_signing_out_ends_the_session_at_the_server(hub: HubNode) -> None:
