@@ -129,4 +129,6 @@ def test_unknown_arguments_change_nothing() -> None:
 def test_only_arguments_with_a_meaning_are_compared() -> None:
     assert first_difference({"x-max-length": 1, "colour": "red"}, {"x-max-length": 1}) is None
     assert first_difference({"x-max-length": 1}, {}) == "x-max-length"
+    for name, value, _ in GOOD:
+        assert first_difference({name: value}, {name: "other"}) == name
     assert first_difference({}, {"x-overflow": "drop-head"}) == "x-overflow"

@@ -293,8 +293,8 @@ class HttpSender(SenderProgram):
             raise InDoubt from error
         if answer.status_code in (200, 201):
             return DoorAnswer(CONFIRMED, answer.json()["lk0"])
-        if answer.status_code >= 500 or answer.status_code in (408, 409, 425, 429):
-            raise InDoubt
+        if answer.status_code >= 500 or answer.status_code in (408, 429):
+            raise InDoubt from httpx.HTTPError(f"{answer.status_code}: {answer.text[:300]}")
         return DoorAnswer(REFUSED, reason=answer.text[:300])
 
     async def close(self) -> None:

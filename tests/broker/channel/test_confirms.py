@@ -50,6 +50,15 @@ def test_consecutive_numbers_are_confirmed_by_one_frame() -> None:
     assert confirms.take_frames() == []
 
 
+def test_a_number_that_was_settled_early_is_confirmed_once() -> None:
+    confirms = Confirms()
+    for _ in range(2):
+        confirms.next_number()
+    confirms.settle(2, True)
+    confirms.settle(1, True)
+    assert confirms.take_frames() == [Confirm(2, True, True)]
+
+
 def test_a_refusal_precedes_the_multiple_confirm_that_would_include_it() -> None:
     confirms = Confirms()
     for _ in range(3):

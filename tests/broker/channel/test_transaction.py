@@ -1,6 +1,7 @@
 """Transactions over real sockets."""
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,8 +10,10 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
 from semq.amqp import methods as m
+from semq.amqp.errors import AmqpError, InternalError
 from semq.amqp.events import Blocked
 from semq.amqp.limits import ConnectionLimits
+from semq.broker.channel.transaction import Commit, nack_error
 from semq.broker.limits import BrokerLimits
 from tests.broker.memory_store import MemoryBrokerStore
 from tests.broker.served import run_broker
@@ -218,3 +221,21 @@ def test_after_a_rollback_the_same_multiple_acknowledgement_settles_the_deliveri
     tx.close()
     method, _, body = channel.basic_get(queue)
     assert (body, method.message_count) == (b"3", 0)
+
+
+def test_a_commit_waits_for_every_answer_and_reports_the_first_failure() -> None:
+    failed: list[AmqpError] = []
+    session = SimpleNamespace(fail_channel=lambda channel, error: failed.append(error))
+    commit, done = Commit(SimpleNamespace(is_open=True, session=session)), []  # type: ignore[arg-type]
+    commit.on_done = lambda: done.append(True)
+    commit.expect()
+    commit.note_answer(None)
+    assert not done
+    commit.note_saved(None)
+    assert (done, failed) == ([True], [])
+    other = Commit(SimpleNamespace(is_open=True, session=session))  # type: ignore[arg-type]
+    other.expect()
+    other.note_answer(nack_error())
+    assert not failed
+    other.note_saved(None)
+    assert [type(error) for error in failed] == [InternalError]

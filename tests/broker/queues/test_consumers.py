@@ -33,6 +33,14 @@ def test_consumers_without_room_are_asked_only_once() -> None:
     assert ring.next() is full[3]
 
 
+def test_consumers_of_one_priority_take_turns() -> None:
+    ring = ConsumerRing()
+    first, second = RecordingConsumer(), RecordingConsumer()
+    ring.add(first)
+    ring.add(second)
+    assert [ring.next() for _ in range(4)] == [first, second, first, second]
+
+
 def test_a_removed_consumer_has_no_turn_and_no_state() -> None:
     ring = ConsumerRing()
     staying = RecordingConsumer()

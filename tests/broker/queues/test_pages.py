@@ -86,6 +86,15 @@ def test_later_messages_of_higher_priority_are_delivered_first() -> None:
     assert drain(model, queue, 1) == sorted(range(90), key=lambda number: (-(number % 3), number))
 
 
+def test_messages_for_a_consumer_that_never_acknowledges_leave_the_store() -> None:
+    model, queue = filled(3)
+    assert model.store.messages
+    queue.subscribe(RecordingConsumer(no_ack=True), False)
+    queue.pump()
+    model.flush()
+    assert (model.store.messages, model.memory.bytes) == ({}, 0)
+
+
 def test_returned_messages_precede_those_that_are_only_in_the_store() -> None:
     model, queue = filled(40)
     unacked: list[QueueEntry] = []

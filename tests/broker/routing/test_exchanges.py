@@ -19,6 +19,17 @@ ROWS: list[tuple[str, list[tuple[str, dict[str, Any]]], list[tuple[str, dict[str
 ]
 
 
+@pytest.mark.parametrize("kind", ["direct", "fanout", "topic"])
+def test_a_binding_applies_to_keys_that_were_routed_before(kind: str) -> None:
+    model, exchange = Model(), EXCHANGE_TYPES[kind]("e")
+    late = Binding(exchange, model.queue("a"), "x", b"")
+    assert matching_names(exchange, "x", {}) == ""
+    exchange.bind(late, NOTHING)
+    assert matching_names(exchange, "x", {}) == "a"
+    exchange.unbind(late)
+    assert matching_names(exchange, "x", {}) == ""
+
+
 @pytest.mark.parametrize(("kind", "bindings", "cases"), ROWS)
 def test_each_type_of_exchange_routes_by_its_rule(
     kind: str, bindings: list[tuple[str, dict[str, Any]]], cases: list[tuple[str, dict[str, Any], str]]

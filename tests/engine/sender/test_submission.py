@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from semq.engine.errors import DocumentTooLarge
+from semq.engine.errors import DocumentTooLarge, QuotaReached
 from semq.engine.ports import Submission
 from semq.store.unit import Unit
 from semq.umx_t.address import parse_address
+from semq.umx_t.agreement import Terms
 from semq.umx_t.envelope import Attributes
 from tests.flows.trio import SETTINGS, Trio
 from tests.memory_store.store import MemoryStore
@@ -59,3 +60,21 @@ def test_the_documents_of_a_refused_transaction_do_not_count_for_the_quota() -> 
     trio.settle()
     assert node.refused == []
     assert trio.b.app.payloads == [b"x"]
+
+
+def test_a_document_that_is_refused_for_the_quota_does_not_use_up_the_rate() -> None:
+    trio = Trio(replace(SETTINGS, quota_rows_per_partner=1))
+    node = trio.a
+    terms = node.engine.partners.terms
+    terms["1.56001"] = (Terms(per_minute=2),)
+    trio.cut(trio.b)
+    for body in (b"1", b"beyond the quota"):
+        node.send(body)
+        trio.settle()
+    assert [type(error) for error in node.refused] == [QuotaReached]
+    trio.connect(trio.b)  # the hub sends its terms again: none
+    trio.settle()
+    terms["1.56001"] = (Terms(per_minute=2),)
+    node.send(b"2")
+    trio.settle()
+    assert trio.b.app.payloads == [b"1", b"2"]

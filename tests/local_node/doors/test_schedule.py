@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
 import pytest
 
+from local_node.doors.schedule import ScheduledDocuments
 from local_node.node import LocalNode
 from semq.amqp import errors as amqp
 from semq.amqp.content import ContentHeader, Properties
@@ -184,3 +186,36 @@ async def test_a_document_that_would_expire_before_its_release_is_refused(node: 
         with pytest.raises(RefusedByNode) as caught:
             await client.send("10008", b"x", not_before=now_ms() + DAY_MS, expires_at=now_ms() + 1000)
         assert caught.value.code == "SEMQ-1104"
+
+
+class _Core:
+    """The clock of an engine, and its posts."""
+
+    def __init__(self) -> None:
+        self.posts: list[Any] = []
+
+    def now(self) -> float:
+        return 100.0
+
+    def now_ms(self) -> int:
+        return 100_000
+
+    def post(self, work: Any, failed: Any) -> None:
+        self.posts.append(work)
+
+
+def test_the_earliest_time_is_planned_whenever_it_was_scheduled() -> None:
+    engine, waits = SimpleNamespace(core=_Core()), list[float]()
+    documents = ScheduledDocuments(lambda: engine, waits.append, lambda then: None)  # type: ignore[arg-type,return-value]
+    documents.note_scheduled(105_000)
+    documents.note_scheduled(103_000)
+    documents.note_scheduled(104_000)
+    assert waits == [5.0, 3.0]
+    documents.release_due()
+    assert len(engine.core.posts) == 1
+    documents.release_due()  # a read is under way
+    assert len(engine.core.posts) == 1
+    documents.note_scheduled(101_000)
+    documents.note_scheduled(102_000)
+    documents._note_released(0, 104_000)
+    assert waits == [5.0, 3.0, 1.0]
