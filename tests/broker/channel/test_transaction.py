@@ -226,14 +226,14 @@ def test_after_a_rollback_the_same_multiple_acknowledgement_settles_the_deliveri
 def test_a_commit_waits_for_every_answer_and_reports_the_first_failure() -> None:
     failed: list[AmqpError] = []
     session = SimpleNamespace(fail_channel=lambda channel, error: failed.append(error))
-    commit, done = Commit(SimpleNamespace(is_open=True, session=session)), []  # type: ignore[arg-type]
+    commit, done = Commit(SimpleNamespace(is_open=True, session=session)), []
     commit.on_done = lambda: done.append(True)
     commit.expect()
     commit.note_answer(None)
     assert not done
     commit.note_saved(None)
     assert (done, failed) == ([True], [])
-    other = Commit(SimpleNamespace(is_open=True, session=session))  # type: ignore[arg-type]
+    other = Commit(SimpleNamespace(is_open=True, session=session))
     other.expect()
     other.note_answer(nack_error())
     assert not failed

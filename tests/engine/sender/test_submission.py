@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from semq.engine.errors import DocumentTooLarge, QuotaReached
+from semq.engine.errors import DocumentTooLarge
 from semq.engine.ports import Submission
 from semq.store.unit import Unit
 from semq.umx_t.address import parse_address
@@ -62,19 +62,11 @@ def test_the_documents_of_a_refused_transaction_do_not_count_for_the_quota() -> 
     assert trio.b.app.payloads == [b"x"]
 
 
-def test_a_document_that_is_refused_for_the_quota_does_not_use_up_the_rate() -> None:
-    trio = Trio(replace(SETTINGS, quota_rows_per_partner=1))
-    node = trio.a
-    terms = node.engine.partners.terms
-    terms["1.56001"] = (Terms(per_minute=2),)
-    trio.cut(trio.b)
-    for body in (b"1", b"beyond the quota"):
-        node.send(body)
+def test_a_document_that_is_refused_for_its_size_does_not_use_up_the_rate() -> None:
+    trio = Trio()
+    trio.a.engine.partners.terms["1.56001"] = (Terms(per_minute=1, bytes_max=2),)
+    for body in (b"too large", b"ok"):
+        trio.a.send(body)
         trio.settle()
-    assert [type(error) for error in node.refused] == [QuotaReached]
-    trio.connect(trio.b)  # the hub sends its terms again: none
-    trio.settle()
-    terms["1.56001"] = (Terms(per_minute=2),)
-    node.send(b"2")
-    trio.settle()
-    assert trio.b.app.payloads == [b"1", b"2"]
+    assert [type(error) for error in trio.a.refused] == [DocumentTooLarge]
+    assert trio.b.app.payloads == [b"ok"]
