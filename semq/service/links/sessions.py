@@ -200,7 +200,7 @@ class Links:
         self.links: dict[str, NodeLink] = {}
         self.statements: dict[str, NodeStatement] = {}  #: the last one of each node
         self.starts_seen: dict[str, int] = {}  #: of nodes whose store was restored: a start that is not before theirs
-        self._last_seen: dict[str, SeenDocument] = {}  #: of each node
+        self._last_seen: dict[str, tuple[str, SeenDocument]] = {}  #: of each node: its store, and the document
         self._former_seen: dict[str, SeenDocument] = {}  #: the last one of the process before the present one
         self._consumers: dict[str, dict[str, ServiceConsumer]] = {}  #: by node and name of the queue
         self._logins = RateAllowance(LOGINS_MAX, LOGINS_PER_S)
@@ -280,8 +280,9 @@ class Links:
         seen = max(boot_noted if boot_noted > statement.boot else 0, earlier.boot if earlier is not None else 0)
         self.starts_seen.pop(node, None)
         self._former_seen.pop(node, None)
-        if earlier is not None and node in self._last_seen:
-            self._former_seen[node] = self._last_seen[node]
+        store_uuid, last_seen = self._last_seen.get(node, ("", None))
+        if last_seen is not None and store_uuid == statement.store_uuid:
+            self._former_seen[node] = last_seen
         if seen >= statement.boot:
             self.starts_seen[node] = seen
             log.error("node_restored", node=node, boot=statement.boot, boot_before=seen)
@@ -343,8 +344,9 @@ class Links:
                 frames.append(frame)
         # A session that does not consume the node's queues may be a clone of the node.
         if link is not None and link.session is session and frames:
-            if (seen := last_document(frames)) is not None:
-                self._last_seen[session.user] = seen
+            statement = self.statements.get(session.user)  # None after a refusal of its store
+            if statement is not None and (seen := last_document(frames)) is not None:
+                self._last_seen[session.user] = statement.store_uuid, seen
             self._engine().receive(link, frames)
         for message in messages:
             message.settle(CONFIRMED)

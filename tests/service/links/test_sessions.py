@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import psycopg
 import pytest
+from msgspec.structs import replace as replace_struct
 from structlog.testing import capture_logs
 
 from local_node.node import LocalNode
@@ -22,7 +23,7 @@ from semq.broker.services import SessionInfo
 from semq.engine.frames import write_frame
 from semq.pki.tls import client_context
 from semq.service.credentials.identity import ring_of, trust_of
-from semq.service.links.sessions import Links, Refuse
+from semq.service.links.sessions import Links, Refuse, last_document
 from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
 from semq.transport.turn import Turn
@@ -30,6 +31,7 @@ from semq.umx_t.address import Address
 from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Function, Packet, Primitive
 from semq.umx_t.locator import LK0, LK1
 from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, InquiryRole, Presence, Receipt
+from semq.umx_t.status import SaveFwd
 from semq.umx_t.version import PROPERTY, offer
 from tests.service.inprocess import InProcess, ask, linked
 from tests.transport.publishing import publish_and_wait
@@ -300,6 +302,22 @@ async def test_a_restored_node_is_recognised_after_a_login_with_another_store_th
     for refuse in reversed(refusals[-2:]):  # as ``Registry.write_stores`` does
         refuse(SecondStore())
     assert links.statements["1.10008"].store_uuid == "a"
+
+
+def test_the_last_document_is_the_last_one_of_class_3_that_the_node_has_sent_or_recorded() -> None:
+    sent = message(Address(1, "10008"))
+    envelope = replace_struct(sent.envelope, submitted_at=7)
+    must = replace_struct(sent, envelope=replace_struct(envelope, attributes=Attributes(save_fwd=SaveFwd.MUST)))
+    best_effort = replace_struct(sent, envelope=replace_struct(envelope, attributes=Attributes(save_fwd=SaveFwd.DROP)))
+    receipts = [
+        Receipt(ack_flag=AckFlag.END_TO_END, ident="1.56001.1.1.5.1", status=Answer.RECV, at=8),
+        Receipt(ack_flag=AckFlag.END_TO_END, ident="1.56001.1.1.5.2", status=Answer.REJ, at=9),
+    ]
+    packet = Packet(ME, HONEST, Function.RECEIPTS, Primitive.INDICATION, receipts)
+    question = Packet(ME, HONEST, Function.INQUIRIES, Primitive.REQUEST, [Inquiry()])
+    assert last_document([must, packet, question]) == ("1.56001.1.1.5.1", 8)
+    assert last_document([packet, must, best_effort]) == (must.envelope.ident, 7)
+    assert last_document([best_effort, question]) is None
 
 
 async def log_in(scene: LinksScene, client_properties: dict[str, Any]) -> None:
