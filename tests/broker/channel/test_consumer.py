@@ -61,6 +61,34 @@ def test_a_message_of_get_times_out_too(channel: BlockingChannel, queue: str) ->
     expect_close(channel)
 
 
+def test_messages_of_a_cancelled_consumer_and_in_a_transaction_time_out_too(
+    channel: BlockingChannel, queue: str
+) -> None:
+    channel.tx_select()
+    tag = channel.basic_consume(queue, lambda *_: None)
+    channel.connection.process_data_events(time_limit=0.1)
+    channel._impl.basic_cancel(tag)  # unlike the method of the channel itself, it returns no messages
+    expect_close(channel)
+
+
+def test_a_recovered_message_begins_anew_and_an_acknowledgement_of_a_transaction_counts(
+    channel: BlockingChannel, queue: str
+) -> None:
+    channel.tx_select()
+    channel.basic_qos(prefetch_count=1)
+    deliveries: list[int] = []
+    channel.basic_consume(queue, lambda _, method, *__: deliveries.append(method.delivery_tag))
+    for _ in range(3):
+        channel.connection.sleep(0.5)
+        deliveries.clear()
+        channel.basic_recover(requeue=True)
+    while not deliveries:
+        channel.connection.process_data_events(time_limit=0.5)
+    channel.basic_ack(deliveries[-1])
+    channel.connection.sleep(1.5)
+    assert channel.is_open
+
+
 def checks(broker: RunningBroker) -> int:
     """Return how many timers of the broker belong to timeouts."""
     return broker.call(
