@@ -12,6 +12,7 @@ ELSEWHERE: dict[str, str] = {
     "ARCHITECTURE.md": "develop/architecture.md",
     "CONTRIBUTING.md": "develop/contributing.md",
     "DECISIONS.md": "develop/decisions.md",
+    "SECURITY.md": "operate/security.md",
     "deploy/README.md": "operate/deployment.md",
     "spark_reconcile/README.md": "operate/reconciliation-job.md",
     "spark_reconcile/DESIGN.md": "develop/reconciliation-design.md",

@@ -148,6 +148,43 @@ def test_each_step_of_a_set_up_is_named_and_what_tests_share_with_spark_is_insta
     assert run("setup", "spark")[0] == ["  compiling bytecode"]
 
 
+def test_a_set_up_says_how_far_pip_is_and_repeats_its_errors(prepared: Path) -> None:
+    (prepared / ".venv" / "ready-base").unlink()
+    (prepared / ".venv" / "root").write_text(f"{prepared}\n")
+    printed = [*(f"Collecting package-{number}" for number in range(26)), "Downloading large-1.tar.gz (455.3 MB)"]
+    printed += ["Downloading small-1.whl (12 kB)", "WARNING: nobody needs this", "Installing collected packages: large"]
+    python = prepared / ".venv" / "bin" / "python"
+    script = "".join(f"echo '{line}'\n" for line in printed)
+    python.write_text(f'#!/bin/sh\ncase "$*" in *requirements*) {script};; esac\n')
+    environment = {**os.environ, "PYTHON": sys.executable}
+
+    def set_up_again() -> subprocess.CompletedProcess[str]:
+        return subprocess.run([prepared / "run", "setup"], env=environment, capture_output=True, text=True, check=False)
+
+    said = set_up_again()
+    assert (said.returncode, said.stderr.splitlines()[1:]) == (0, [
+        "  installing the packages of the group 'base'", "    25 packages", "    downloading large-1.tar.gz (455.3 MB)",
+        "    unpacking 26 packages", "  compiling bytecode",
+    ])  # fmt: skip
+    (prepared / ".venv" / "ready-base").unlink()
+    python.write_text(
+        '#!/bin/sh\ncase "$*" in *requirements*) echo "ERROR: hashes differ:"; echo "  of x"; exit 1 ;; esac\n'
+    )
+    refused = set_up_again()
+    assert refused.returncode == 1
+    assert refused.stderr.splitlines()[2:4] == ["ERROR: hashes differ:", "of x"]
+    assert "pip could not install the requirements" in refused.stderr
+
+
+def test_each_group_of_a_set_up_ends_with_its_next_command(prepared: Path) -> None:
+    for group in ("base", "docs"):
+        shutil.copy(ROOT / f"requirements-{group}.lock", prepared)
+        stamp = f"echo $(cksum $PWD/requirements-{group}.lock $PWD/pyproject.toml) >.venv/ready-{group}"
+        subprocess.run(["sh", "-c", stamp], cwd=prepared, check=True)
+        done = subprocess.run([prepared / "run", "setup", group], capture_output=True, text=True, check=True)
+        assert f"the packages of the group '{group}'. Next: ./run d" in done.stdout
+
+
 def test_a_set_up_begins_with_what_it_does_and_how_long_it_takes(checkout: Path, tmp_path: Path) -> None:
     python = simulate_interpreter(tmp_path / "one", "python3.11", optimized=True)
     for command, says in (("semq", "well under a minute"), ("python", "with the packages of the tests, some minutes")):
