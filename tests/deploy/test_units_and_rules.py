@@ -129,3 +129,12 @@ def test_the_rule_about_a_partial_reconciliation_names_states_that_need_an_act()
 
 def test_the_dashboard_has_panels() -> None:
     assert json.loads(DASHBOARD.read_text("utf-8"))["panels"]
+
+
+def test_every_alert_has_a_runbook_and_every_runbook_an_alert() -> None:
+    text = RULES.read_text("utf-8")
+    alerts = re.findall(r"^ +- alert: (\w+)$", text, re.MULTILINE)
+    addresses = re.findall(r'^ +runbook_url: "operate/runbooks.html#(\w+)"$', text, re.MULTILINE)
+    runbooks = (ROOT / "docs" / "operate" / "runbooks.md").read_text("utf-8")
+    assert addresses == [alert.lower() for alert in alerts]
+    assert re.findall(r"^## (\w+)$", runbooks, re.MULTILINE) == alerts
