@@ -11,8 +11,9 @@ SETTINGS = Path(__file__).parent / "mkdocs.yml"
 
 def main() -> int:
     """Build the site; return the exit status."""
+    os.chdir(ROOT)  # mkdocs.yml names files and modules from here
     os.environ["NO_MKDOCS_2_WARNING"] = "1"
-    sys.path.insert(0, str(ROOT))  # for mkdocs.yml, which names modules of this package
+    sys.path.insert(0, str(ROOT))
     from mkdocs.__main__ import cli
 
     status = cli.main(

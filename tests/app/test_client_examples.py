@@ -6,6 +6,7 @@ from pathlib import Path
 
 from semq.app import Client
 from tests.app.network import Network
+from tests.interop.examples import LANGUAGES
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -34,3 +35,10 @@ async def test_the_example_of_sql_receives_in_a_transaction(network: Network, re
     await receiver.wait_for_delivery(sent.lk0)
     url = network.sender.database.replace("postgresql://", "postgresql+psycopg://")
     assert f"{sent.lk0} trade/note//N1 b'read with SQL'" in run("app_sql.py", url)
+
+
+def test_every_program_of_another_language_is_on_the_page_and_in_the_script_that_runs_it() -> None:
+    page = (ROOT / "docs" / "applications" / "clients.md").read_text("utf-8")
+    programs = {file.name for file in (EXAMPLES / "clients").iterdir()}
+    assert {language.file for language in LANGUAGES.values()} == programs
+    assert [name for name in programs if f'--8<-- "examples/clients/{name}"' not in page] == []

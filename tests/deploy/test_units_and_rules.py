@@ -133,7 +133,7 @@ def test_the_dashboard_has_panels() -> None:
 
 def test_every_alert_has_a_runbook_and_every_runbook_an_alert() -> None:
     text = RULES.read_text("utf-8")
-    alerts = re.findall(r"^ +- alert: (\w+)$", text, re.MULTILINE)
+    alerts = re.findall(r"^ +- alert: (\w+)", text, re.MULTILINE)
     addresses = re.findall(r'^ +runbook_url: "operate/runbooks.html#(\w+)"$', text, re.MULTILINE)
     runbooks = (ROOT / "docs" / "operate" / "runbooks.md").read_text("utf-8")
     assert addresses == [alert.lower() for alert in alerts]
