@@ -9,6 +9,7 @@ import json
 import logging
 import secrets
 import sys
+from pathlib import Path
 
 from tests.campaign import campaign, shrink
 from tests.campaign.plan import RATE, CampaignPlan
@@ -32,6 +33,7 @@ def main() -> int:
     parser.add_argument(
         "--shrink", action="store_true", help="after a failure, repeat with less as long as a disagreement stays"
     )
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write charts of memory, sizes, latencies as HTML")
     parser.add_argument("--json", action="store_true", help="one JSON object at the end of standard output")
     arguments = parser.parse_args()
     if arguments.minutes <= 0 or arguments.rate <= 0:
@@ -57,6 +59,8 @@ def main() -> int:
     if not report.is_good:
         say(f"FAILED; notebook, logs and databases are in {report.folder}")
         say(f"repeat: ./run campaign {report.options or plan.options()}")
+    if arguments.report is not None:
+        arguments.report.write_text(report.page(), "utf-8")
     if arguments.json:
         print(json.dumps(report.as_json(), ensure_ascii=False))
     else:

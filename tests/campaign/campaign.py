@@ -72,6 +72,8 @@ class Report:
     samples: list[Sample] = field(default_factory=list)
     details: list[str] = field(default_factory=list)
     folder: str = ""  #: kept after a failure
+    descriptors_growth: float = 0.0
+    size_growth_mib: float = 0.0  #: of all databases
     options: str = ""  #: of ``./run campaign``, if other than those given
 
     @property
@@ -80,6 +82,11 @@ class Report:
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    def page(self) -> str:
+        """Return the report as HTML: figures, and charts of the samples."""
+        facts = {name: value for name, value in self.as_json().items() if name not in ("details", "samples")}
+        return samples.page(self.samples, f"Campaign, seed {self.seed}, {self.minutes:g} minutes", facts)
 
 
 async def run(plan: CampaignPlan, say: Callable[[str], None]) -> Report:
@@ -297,6 +304,8 @@ class DoorCampaign:
         report.documents_by_door = dict(Counter(document.door for document in documents))
         report.certainties = dict(Counter(document.certainty for document in documents))
         report.rss_growth_mib = samples.growth(report.samples, "rss_mib")
+        report.descriptors_growth = samples.growth(report.samples, "descriptors")
+        report.size_growth_mib = samples.growth(report.samples, "size_mib")
         report.rows_growth = samples.growth(report.samples, "rows")
         report.p99_ms_first, report.p99_ms_last = samples.p99_ms(self._notebook.latencies)
         (self._folder / "findings.json").write_text(json.dumps(findings.by_kind, indent=1), encoding="utf-8")

@@ -173,16 +173,24 @@ async def add_verdicts(world: CampaignWorld, statements: LedgerStatements) -> No
         statements.verdicts[row["lk0"]] = VerdictRow(row["verdict"], row["finding"] or "", row["scope"])
 
 
-def sizes(world: CampaignWorld) -> Iterator[tuple[str, int, int]]:
-    """Yield for each store its name, the rows in its queues, and the bytes of WAL that it has written."""
+class StoreSize(NamedTuple):
+    store: str
+    rows: int  #: in its queues and its dedup ledger
+    size: int  #: bytes of the database
+    wal: int  #: bytes written so far
+
+
+def sizes(world: CampaignWorld) -> Iterator[StoreSize]:
+    """Yield the size of each store. Raises psycopg.OperationalError."""
     for store in world.store_names:
         with _connected(world, store) as connection:
             row = connection.execute(
                 "SELECT (SELECT count(*) FROM tb_0031) + (SELECT count(*) FROM tb_0030)"
-                " + (SELECT count(*) FROM tb_0030_ledger), pg_current_wal_lsn() - '0/0'::pg_lsn"
+                " + (SELECT count(*) FROM tb_0030_ledger), pg_database_size(current_database()),"
+                " (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint"
             ).fetchone()
             assert row is not None
-            yield store, int(row[0]), int(row[1])
+            yield StoreSize(store, *map(int, row))
 
 
 def _connected(world: CampaignWorld, store: str) -> psycopg.Connection[Any]:

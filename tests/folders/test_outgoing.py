@@ -13,9 +13,10 @@ from structlog.testing import capture_logs
 from semq.app import Client, NodeBusy, Sent
 from semq.clock import SystemClock
 from semq.config.sections import FolderSection
-from semq.folders.layout import Layout, read_note
+from semq.folders.layout import Layout, Offered, read_note
 from semq.folders.outgoing import PAUSE_S_MAX, Outgoing, _WaitingTarget
 from semq.foreign_text import shown
+from tests.clocks import ManualClock
 from tests.folders.long_paths import layout_with_long_path
 from tests.service.companion.reported import ConnectedStates
 from tests.waiting import until
@@ -244,3 +245,18 @@ async def test_files_that_are_not_sent_are_logged_once_and_reported(
     rmtree(layout.out / "56001")
     await outgoing._search()
     assert reported.failing == {}
+
+
+def test_a_file_is_complete_when_it_has_not_changed_for_the_configured_time(
+    layout: Layout, node: AcceptingNode
+) -> None:
+    clock = ManualClock(0.0)
+    settings = FolderSection(path=layout.root, settle_s=2)
+    outgoing = Outgoing(layout, settings, 1000, as_client(node), clock, ConnectedStates().states)
+    first = Offered(layout.out / "a", 1, 1, 1)
+    changed = first._replace(size=2)
+    found = []
+    for at, file in ((0.0, first), (1.9, first), (1.95, changed), (3.9, changed), (3.96, changed)):
+        clock.now = at
+        found.append(outgoing._complete([file]))
+    assert found == [[], [], [], [], [changed]]

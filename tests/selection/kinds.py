@@ -48,6 +48,8 @@ def _read(line: str) -> KindOfTests:
 TABLE = """
 crash/test_campaign.py                 slow,processes        crash
 crash/test_refusing.py                 slow,processes        crash
+campaign/test_campaign.py              slow,processes,spark  crash
+planted/test_table.py::test_a_trial    slow,processes        -
 crash/test_rabbitmq.py                 slow,processes        -
 crash/test_documents.py                slow,processes        crash
 demo/test_scenario.py                  slow,processes,spark  demo

@@ -52,6 +52,7 @@ TABLE = """
    2 console/test_roles_and_forms.py::test_an_unexpected_error_ends_an_act_on_many_messages_as_failed_and_is_shown
    3 console/test_roles_and_forms.py::test_reading_pages_changes_no_rows
    4 console/test_words.py::test_every_text_is_translated_and_none_is_left_over
+ 270 campaign/test_campaign.py
   44 crash/test_documents.py
    7 crash/test_rabbitmq.py
   19 crash/test_refusing.py
@@ -139,6 +140,7 @@ TABLE = """
    6 local_node/test_enrolment.py::test_a_running_node_that_is_enrolled_again_continues_with_the_new_certificate
   23 local_node/test_plain_broker.py
   61 local_node/virtual/test_server.py
+  12 planted/test_table.py::test_a_trial_says_whether_a_test_failed_and_takes_the_fault_out
   18 platform_node/all_stores/test_fan_out.py
    7 platform_node/operations/test_definitions.py
   18 platform_node/operations/test_held.py
