@@ -71,15 +71,10 @@ async def roll_authority(world: CampaignWorld, fault: CycleFault) -> None:
 
 async def revoke(world: CampaignWorld, fault: CycleFault) -> None:
     """Revoke the certificates of an institution; its node enrols again, with another key."""
-    began, node = time.time(), world.nodes[fault.where]
+    began = time.time()
     async with world.revoking[fault.where]:
-        world.certificate_changes.revoked[fault.where] += 1
-        lived_s = await node_requests.revoke_and_measure(world.nodes[HUB], ADDRESSES[fault.where])
-        if lived_s > node_requests.REVOKED_S_MAX:
-            world.complaints.append(f"the link of {fault.where} lived {lived_s:.1f} s after its revocation")
-        await node.down()
-        await world.enrol(fault.where)
-        node.up()
+        await world.revoke(fault.where)
+        await world.enrol_again(fault.where)
     codes = (SignerGone.code, SignerUnknown.code, KeyUnknown.code)
     world.notebook.permitted += [
         PermittedOutcome(began, time.time(), codes, source=fault.where),

@@ -434,17 +434,12 @@ class FaultInjector(InstallationFaults):
 
         Without the lock, a second revocation would revoke the new certificate.
         """
-        world, node = self._crash_world, self._crash_world.nodes[fault.where]
+        world = self._crash_world
         async with self._revoking[fault.where]:
-            world.certificate_changes.revoked[fault.where] += 1
-            lived_s = await node_requests.revoke_and_measure(world.nodes[HUB], ADDRESS[fault.where])
-            if lived_s > node_requests.REVOKED_S_MAX:
-                world.complaints.append(f"the link of {fault.where} lived {lived_s:.1f} s after its revocation")
+            await world.revoke(fault.where)
             if world.direct:
                 await self._await_end_of_direct_link(OTHER[fault.where], fault.where)
-            await node.down()
-            await world.enrol(fault.where)
-            node.up()
+            await world.enrol_again(fault.where)
 
     async def _await_end_of_direct_link(self, side: str, revoked: str) -> None:
         """Wait until ``side`` has ended its direct session with a revoked partner, or is being revoked, too."""

@@ -76,6 +76,19 @@ class Installation:
         """Get a certificate for a node; the node uses it from its next start."""
         await node_requests.repeat_until_done(lambda: ensure_enrolled(self.nodes[HUB], self.nodes[member], again=True))
 
+    async def revoke(self, member: str) -> None:
+        """Revoke the certificates of a node; complain if its link does not end."""
+        self.certificate_changes.revoked[member] += 1
+        lived_s = await node_requests.revoke_and_measure(self.nodes[HUB], self.addresses[member])
+        if lived_s > node_requests.REVOKED_S_MAX:
+            self.complaints.append(f"the link of {member} lived {lived_s:.1f} s after its revocation")
+
+    async def enrol_again(self, member: str) -> None:
+        """Restart a node with a new certificate for another key."""
+        await self.nodes[member].down()
+        await self.enrol(member)
+        self.nodes[member].up()
+
     async def start_nodes(self, enrolled: Iterable[str], definitions: str) -> None:
         """Start brokers and hub, enrol institutions, import the hub's definitions, and start all other nodes."""
         for broker in self.brokers.values():

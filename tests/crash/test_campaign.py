@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -27,14 +28,13 @@ def factor(pytestconfig: pytest.Config) -> int:
     return DEEP if pytestconfig.getoption("deep") else 1
 
 
-def run_campaign(cycles: int, seed: int, *arguments: str) -> dict[str, Any]:
-    """Return the report of a successful campaign. On failure, pytest shows the command that repeats it."""
-    options = ["--cycles", str(cycles), "--seed", str(seed), *arguments]
-    print("repeat: ./run crash", *options)
-    command = command_of("tests.crash", *options, "--json")
+def report_of(command: str, zeros: Iterable[str], *options: str) -> dict[str, Any]:
+    """Run ``./run COMMAND``; return its report. The figures ``zeros`` must be 0, else pytest shows how to repeat it."""
+    print(f"repeat: ./run {command}", *options)
+    program = command_of(f"tests.{command}", *options, "--json")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=pipe, stderr=pipe) as campaign:
+    with subprocess.Popen(program, cwd=ROOT, env=environment, stdout=pipe, stderr=pipe) as campaign:
         try:
             printed, logged = campaign.communicate()
         except BaseException:
@@ -43,9 +43,15 @@ def run_campaign(cycles: int, seed: int, *arguments: str) -> dict[str, Any]:
     result = logged.decode(errors="replace")
     assert printed, result
     report: dict[str, Any] = json.loads(printed.decode().splitlines()[-1])
-    verdict = {name: report[name] for name in ("violations", "lost", "duplicated", "unclean")}
-    assert verdict == dict.fromkeys(verdict, 0), result
+    assert {name: report[name] for name in zeros} == dict.fromkeys(zeros, 0), result
     assert campaign.returncode == 0, result
+    return report
+
+
+def run_campaign(cycles: int, seed: int, *arguments: str) -> dict[str, Any]:
+    """Return the report of a successful campaign."""
+    zeros = ("violations", "lost", "duplicated", "unclean")
+    report = report_of("crash", zeros, "--cycles", str(cycles), "--seed", str(seed), *arguments)
     assert report["cycles"] == cycles
     assert report["faults"] == sum(report["faults_by_kind"].values()) >= cycles
     assert report["documents"]["class_3"] > cycles
