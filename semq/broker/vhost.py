@@ -87,7 +87,7 @@ class _Death:
     queue: Queue
     message: Message
     reason: DeathReason
-    entry: QueueEntry | None  #: with x-dead-letter-strategy at-least-once: it stays in its queue until it is routed
+    entry: QueueEntry | None  #: in its queue, whose row stays until it is routed; None for a refused publish
     is_retained: bool = False
     leads: bool = False  #: whether the other retained deaths of its queue are tried again if it can be routed
 
@@ -291,7 +291,7 @@ class VirtualHost(VhostDefinitions):
         """Route a dead message, or note its loss; return False if it must be retained."""
         settings, departures = death.queue.settings, self.env.departures
         exchange = self.exchanges.get(settings.dead_letter_exchange or "")
-        must_arrive = death.entry is not None and not death.queue.is_deleted
+        must_arrive = settings.at_least_once and death.entry is not None and not death.queue.is_deleted
         if exchange is None or is_closed(exchange):  # closed: declared by an older version
             if not must_arrive:
                 departures.note_of_queue(Departure.DEAD_LETTER_UNROUTED, death.queue.name)

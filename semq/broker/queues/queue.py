@@ -354,17 +354,16 @@ class Queue:
         settings = self.settings
         if settings.dead_letter_exchange is None:
             self.env.departures.note_of_queue(Departure(reason.value), self.name)
-        elif settings.at_least_once:
-            self.dying, self.dying_bytes = self.dying + 1, self.dying_bytes + entry.message.size
-            self.env.on_dead(self, entry.message, reason, entry)
+            self._forget(entry)
             return
-        else:
-            self.env.on_dead(self, entry.message, reason, None)
-        self._forget(entry)
+        if settings.at_least_once:  # it may stay
+            self.dying, self.dying_bytes = self.dying + 1, self.dying_bytes + entry.message.size
+        self.env.on_dead(self, entry.message, reason, entry)
 
     def forget_dead(self, entry: QueueEntry, became: Sequence[AddMessage]) -> None:
-        """Forget a dead message that its dead-letter exchange has taken as ``became``."""
-        self.dying, self.dying_bytes = self.dying - 1, self.dying_bytes - entry.message.size
+        """Forget a dead message that its dead-letter exchange has taken as ``became``, or has lost."""
+        if self.settings.at_least_once:
+            self.dying, self.dying_bytes = self.dying - 1, self.dying_bytes - entry.message.size
         self._forget(entry, became)
 
     # Limits and deadlines.

@@ -184,7 +184,7 @@ async def test_a_transaction_whose_queue_is_refused_meanwhile_has_no_effect(
     assert (await channel.declare_queue("good", durable=True, passive=True)).message_count == 0
 
 
-@pytest.mark.parametrize("kind", ["dead letter", "delayed"])
+@pytest.mark.parametrize("kind", ["at-least-once", "at-most-once", "delayed"])
 async def test_a_message_that_its_next_queue_cannot_store_stays_in_its_queue(
     node: LocalNode, inprocess: InProcess, kind: str
 ) -> None:
@@ -200,7 +200,7 @@ async def test_a_message_that_its_next_queue_cannot_store_stays_in_its_queue(
     else:
         exchange, key = "", "first"
         dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "next", "x-message-ttl": 100}
-        await channel.declare_queue("first", durable=True, arguments=dead | {"x-dead-letter-strategy": "at-least-once"})
+        await channel.declare_queue("first", durable=True, arguments=dead | {"x-dead-letter-strategy": kind})
     with psycopg.connect(node.store.url) as connection:
         query = "SELECT queue_id FROM broker_queue WHERE name = 'next'"
         [[next_id]] = connection.execute(query).fetchall()
