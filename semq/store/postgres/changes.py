@@ -43,6 +43,9 @@ Batch = list[tuple[str, Sequence[Param]]]
 NewRows = dict[str, list[Sequence[Any]]]  # by table; values in the order of the columns
 
 LEDGER = "semq_ledger"
+BULKY = 256 * 1024  # bytes of a large body
+# Table | index of the body among the values of a row.
+BODIES = (("tb_0031_body", 2), ("tb_0030_body", 2), ("broker_body", 2), ("broker_message", 8))
 FIRST_ID = 1 << 40  # record ids of a store are above this number; those of submissions by SQL are below
 _TABLES = [table.name for table in INSERTED]
 LOADED = {*Needs.__slots__, "pending_bodies", "found"}
@@ -290,6 +293,11 @@ def inserts(rows: NewRows, packer: Packer) -> Batch:
         name = f"insert {LEDGER}" if len(part) == 1 else f"insert {len(part)} lines"
         batch.append((name, list(chain.from_iterable(part))))
     return batch
+
+
+def is_bulky(rows: NewRows) -> bool:
+    """Return whether a new row has a large body."""
+    return any(len(row[place]) >= BULKY for table, place in BODIES for row in rows.get(table, ()))
 
 
 def copies(rows: NewRows, packer: Packer, lines: Sequence[Buffer]) -> tuple[str, list[Buffer]]:

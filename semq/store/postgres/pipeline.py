@@ -44,6 +44,7 @@ class StatementRefused(Exception):
         self.table = table
         self.constraint = constraint
         self.function = function  #: of Postgres
+        self.place = -1  #: of the statement in its batch; -1: not known
         self.context = (
             context  #: functions and rows of a COPY in which the error was raised; empty: the statement itself
         )
@@ -245,7 +246,9 @@ class PipelineWire:
         if exchange.error is None:
             exchange.future.set_result(exchange.results)
         else:
-            exchange.future.set_exception(_refusal(exchange.error))
+            refusal = _refusal(exchange.error)
+            refusal.place = len(exchange.results)
+            exchange.future.set_exception(refusal)
 
     def _fail(self, error: Exception) -> None:
         """Abandon the connection after any error, because results can no longer be matched to batches."""

@@ -33,6 +33,7 @@ from semq.store.postgres.changes import (
     NewRows,
     copies,
     inserts,
+    is_bulky,
     is_read_only,
     nothing_stored,
     packed_lines,
@@ -64,11 +65,7 @@ BYTES_MAX = 16 * 1024 * 1024  # of new bodies
 WORKS_MAX = 1000  # pieces of work
 KEYS_MAX = 4000  # keys in the needs of the work
 TURN_S = 0.01  # time of deciding or notifying after which other tasks run
-# With this number of new rows, or a body of this size, a unit is written by COPY, which costs further round trips.
-COPY_FROM = 10
-BULKY = 256 * 1024  # bytes
-# Table | index of the body among the values of a row.
-BODIES = (("tb_0031_body", 2), ("tb_0030_body", 2), ("broker_body", 2), ("broker_message", 8))
+COPY_FROM = 10  # new rows of a unit that is written by COPY, which costs further round trips
 
 
 @dataclass(slots=True)
@@ -127,8 +124,7 @@ class Writer:
         self._ready = asyncio.Event()
         self._is_due = False  # False: queued work still waits for more
         self._later: asyncio.TimerHandle | None = None
-        self._in_transaction = False
-        self._stopping = False
+        self._in_transaction = self._stopping = False
         self._fault: SemqError | None = None
         self._task = asyncio.get_running_loop().create_task(self._run(), name="store-writer")
 
@@ -347,17 +343,26 @@ class Writer:
         """Write and commit. Raises StatementRefused (nothing was written), StoreUnavailable (the result is unknown)."""
         packer, row_count = self._wire.packer, sum(map(len, rows.values()))
         self._counters.rows += row_count
-        if row_count < COPY_FROM and not _is_bulky(rows):
-            last = [*_packing(inserts, rows, packer), ("commit", ())]
-            results = await self._wire.send([*self._begin(), self._lease_check(), *batch, *last])
+        if row_count < COPY_FROM and not is_bulky(rows):
+            results = await self._send_checked([*batch, *_packing(inserts, rows, packer), ("commit", ())])
         else:
             data = _packing(copies, rows, packer, lines)
-            await self._wire.send([*self._begin(), self._lease_check(), *batch])
+            await self._send_checked(batch)
             self._counters.copied += row_count
             results = await self._wire.copy(*data)
         self._in_transaction = False
         if results[-1].command_status != b"COMMIT":
             raise StoreUnavailable("Postgres rolled back instead of committing.")
+
+    async def _send_checked(self, batch: Batch) -> list[PGresult]:
+        """Check the lease, and send a batch."""
+        before = [*self._begin(), self._lease_check()]
+        try:
+            return await self._wire.send([*before, *batch])
+        except StatementRefused as refusal:
+            if refusal.place >= len(before) or refusal.sqlstate == FENCED:
+                raise
+            raise StoreUnavailable(sqlstate=refusal.sqlstate, fault=refusal.text) from refusal  # no row is to blame
 
     def _locked_changes(self, unit: Unit) -> tuple[Batch, NewRows]:
         """Return the statements and new rows of a unit, encrypted if the store has a master key."""
@@ -471,10 +476,6 @@ def _packing(pack: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return pack(*args, **kwargs)
     except (ValueError, OverflowError, TypeError, struct.error, psycopg.DataError) as error:
         raise StatementRefused("22000", f"Postgres cannot store this value: {error!r}") from error
-
-
-def _is_bulky(rows: NewRows) -> bool:
-    return any(len(row[place]) >= BULKY for table, place in BODIES for row in rows.get(table, ()))
 
 
 def _notify_committed(work: Work) -> None:

@@ -78,6 +78,24 @@ async def test_work_after_a_unit_of_refused_work_is_committed(database: str) -> 
         assert stored(database) == [1, 2]
 
 
+async def test_a_lease_that_cannot_be_renewed_is_the_fault_of_no_work(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trigger, for instance; the idle writer renews the lease only after a while."""
+    refusal = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not now'; END $$"
+    async with open_notified_store(database) as notified:
+        run(database, refusal)
+        run(database, "CREATE TRIGGER refuse BEFORE UPDATE ON store_lease FOR EACH ROW EXECUTE FUNCTION refuse()")
+        monkeypatch.setattr(notified.store._writer, "_renew_at", 0.0)
+        [error] = await notified.do(accepting(1))
+        assert isinstance(error, StoreUnavailable)
+        assert "not now" in str(error)
+        await notified.lost.wait()
+        run(database, "DROP FUNCTION refuse CASCADE")
+        await notified.reopen()
+        assert await notified.do(accepting(2)) == [None]
+
+
 async def test_a_row_that_postgres_refuses_fails_alone(database: str) -> None:
     def bad(unit: Unit) -> None:
         row = own(7, 1)
