@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import structlog
+from msgspec.structs import replace as replace_fields
 
 from local_node.doors.events import EventExchange, declare_events
 from local_node.doors.inbox import Inboxes, QueuesWithInboxes
@@ -38,13 +39,13 @@ from local_node.pieces.remains import SWEEP_S, Remains
 from local_node.pieces.transfer import EventsWithPieces, Transfers
 from local_node.pieces.upload import Uploads
 from local_node.renewal import CHECK_S, Renewing
+from semq.answers.status import CertificateStatus, HubLink, NodeStatus, PartnerStatus
 from semq.broker.users import Authenticator
 from semq.broker.vhost import VirtualHost
 from semq.config.sections import DialledSection
 from semq.config.settings import Settings
 from semq.engine.latency import Histogram, Stage
 from semq.engine.local_engine import LocalEngine
-from semq.engine.misconduct import SHOWN_MS
 from semq.engine.partners import Partners
 from semq.engine.people.stuck import Surroundings
 from semq.engine.ports import InClear
@@ -407,10 +408,10 @@ class LocalNode(Node[LocalEngine]):
             raise NoIdentity("The node uses no certificates (hub.url is amqp://).")
         return self.node_identity
 
-    def certificate_status(self) -> dict[str, Any]:
+    def certificate_status(self) -> CertificateStatus:
         """Return the state of the own certificate; a hub may have revoked it. Raises NoIdentity."""
         status = self.identity_in_use().status()
-        return status | ({"state": "revoked"} if self.uplink.is_revoked else {})
+        return replace_fields(status, state="revoked") if self.uplink.is_revoked else status
 
     def schedule_of(self, side: str) -> Schedule:
         """Return the engine's schedule of inquiries about rows of a side, ``outbound`` or ``inbound``."""
@@ -419,41 +420,44 @@ class LocalNode(Node[LocalEngine]):
     def engine_time(self) -> float:
         return self.engine.core.now()
 
-    async def status(self) -> dict[str, Any]:
-        base = await super().status()
-        link = self.uplink.link
-        base["hub"] = None if self.settings.has_no_hub else {
-            "link": "up" if link is not None else "down",
-            "node": str(link.peer) if link is not None else None,
-            "last_error": self.uplink.last_error,
-        }  # fmt: skip
-        if self.uplink.datagrams is not None:
-            uplinks = self.direct.uplinks.values() if self.direct is not None else ()
-            dialled = (uplink.datagrams for uplink in (self.uplink, *uplinks))
-            base["datagrams"] = status_of(end for end in (self.offering, *dialled) if end is not None)
-        sent = self.engine.uplink.sent_directly
-        base["direct"] = self.direct.status(sent) if self.direct is not None else {}
-        base["missing"] = self.missing.survey.facts() if self.missing.survey is not None else None
-        base["drained"] = self.engine.acceptance.stopping
-        if self.node_identity is not None:
-            base["certificate"] = self.certificate_status()
-        base["sql_waiting"] = {target: str(error) for target, error in self.submissions.waiting.items()}
-        base["sql_submissions"] = await self.store.execute(submissions.counts)
+    async def status(self) -> NodeStatus:
+        uplinks = self.direct.uplinks.values() if self.direct is not None else ()
+        dialled = (uplink.datagrams for uplink in (self.uplink, *uplinks))
+        ends = [end for end in (self.offering, *dialled) if end is not None]
+        sent, waiting = self.engine.uplink.sent_directly, self.submissions.waiting
+        return replace_fields(
+            await super().status(),
+            hub=None if self.settings.has_no_hub else self._hub_link(),
+            datagrams=status_of(ends) if self.uplink.datagrams is not None else None,
+            direct=self.direct.status(sent) if self.direct is not None else {},
+            missing=self.missing.survey.status() if self.missing.survey is not None else None,
+            drained=self.engine.acceptance.stopping,
+            certificate=self.certificate_status() if self.node_identity is not None else None,
+            sql_waiting={target: str(error) for target, error in waiting.items()},
+            sql_submissions=await self.store.execute(submissions.counts),
+            partners=self._partners(),
+        )
+
+    def _hub_link(self) -> HubLink:
+        link, error = self.uplink.link, self.uplink.last_error
+        return HubLink(link="up", node=str(link.peer), last_error=error) if link else HubLink(last_error=error)
+
+    def _partners(self) -> dict[str, PartnerStatus]:
         waiting, quota = self.engine.rows.unsettled, self.settings.protocol.quota_rows_per_partner
-        direct = set(map(str, self.engine.uplink.partners))
-        is_told = self.settings.has_no_hub or link is not None  # without a link to the hub it is unknown who is online
-        base["partners"] = {
-            node: {
-                "online": node in direct or (self.engine.partners.online.get(node, False) if is_told else None),
-                "allowed": allowed,
-                "waiting": waiting.get(node, 0),
-                "quota_reached": waiting.get(node, 0) >= quota,
-                "agreed": [agreed_text(terms) for terms in self.engine.partners.terms.get(node, ())[:AGREED_SHOWN]],
-                "sealable": self.sealing is not None and self.sealing.keys.receiver(node) is not None,
-            }
-            for node, allowed in self.engine.partners.allowed.items()
+        direct, partners = set(map(str, self.engine.uplink.partners)), self.engine.partners
+        # Without a link to the hub it is unknown who is online.
+        is_told = self.settings.has_no_hub or self.uplink.link is not None
+        return {
+            node: PartnerStatus(
+                online=node in direct or (partners.online.get(node, False) if is_told else None),
+                allowed=allowed,
+                waiting=waiting.get(node, 0),
+                quota_reached=waiting.get(node, 0) >= quota,
+                agreed=[agreed_text(terms) for terms in partners.terms.get(node, ())[:AGREED_SHOWN]],
+                sealable=self.sealing is not None and self.sealing.keys.receiver(node) is not None,
+            )
+            for node, allowed in partners.allowed.items()
         }
-        return base
 
     def surroundings(self) -> Surroundings:
         """Return the facts about this node that, with the rows, explain why messages are stuck."""
@@ -479,12 +483,6 @@ class LocalNode(Node[LocalEngine]):
         if self.settings.has_no_hub and self.direct is not None:
             return self.direct.outage(parse_address(node))
         return self.uplink.outage
-
-    def engine_violations(self) -> list[dict[str, str | int]]:
-        return self.engine.core.misconduct.seen(self.engine.core.now_ms() - SHOWN_MS)
-
-    def engine_counters(self) -> Mapping[str, int]:
-        return self.engine.core.counters.counts
 
     def latency(self) -> Mapping[Stage, Histogram]:
         return self.engine.core.latency.histograms

@@ -1,6 +1,6 @@
 """The part of a local node that its operations and its answers to other nodes use."""
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from local_node.doors.inbox import Inboxes
 from local_node.doors.schedule import ScheduledDocuments
@@ -9,6 +9,7 @@ from local_node.link.direct import DirectLinks
 from local_node.link.uplink import Uplink
 from local_node.pieces.transfer import Transfers
 from local_node.renewal import Renewing
+from semq.answers.status import CertificateStatus
 from semq.clock import Clock
 from semq.config.settings import Settings
 from semq.engine.local_engine import LocalEngine
@@ -38,7 +39,7 @@ class OperatedLocalNode(ReadableNode, Protocol):
     renewing: Renewing | None
     sealing: Sealing | None
 
-    def certificate_status(self) -> dict[str, Any]:
+    def certificate_status(self) -> CertificateStatus:
         """Return the state of the own certificate. Raises NoIdentity."""
 
     def identity_in_use(self) -> NodeIdentity:

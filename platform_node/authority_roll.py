@@ -18,10 +18,11 @@ every running instance. Each call of ``advance`` does everything that the phase 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 import structlog
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from platform_node.authority_state import LOCK_FILE, STATE_FILE, STATE_TEXTS, STEPS, Phase, Roll, folder_of, read_roll
@@ -29,6 +30,7 @@ from platform_node.errors import NoRoll
 from platform_node.questions import Questions
 from platform_node.registry import Registry
 from platform_node.session_guard import Guard
+from semq.answers import OperationAnswer
 from semq.clock import Clock
 from semq.config.settings import Settings
 from semq.errors import SemqError
@@ -45,6 +47,30 @@ from semq.umx_t.address import Address
 ADVANCE_S = 5.0
 CONCURRENT_MAX = 16  # nodes asked at the same time
 log = structlog.get_logger("semq.authority")
+
+
+class RolledNode(OperationAnswer, frozen=True, kw_only=True):
+    """The progress of one institution."""
+
+    node: str
+    state: str
+    online: bool
+    left_behind: bool  #: the change does not wait for it; it must enrol again
+    fault: str
+
+
+class RollStatus(OperationAnswer, frozen=True, kw_only=True):
+    """The hub's authority and its change."""
+
+    authority: str | None  #: fingerprint
+    phase: str = "none"
+    began: bool | UnsetType = UNSET  #: this act began the change
+    former: str | UnsetType = UNSET  #: fingerprint
+    new: str | UnsetType = UNSET
+    started_at: str | UnsetType = UNSET
+    waiting_for: Sequence[str] = ()
+    waiting_for_stores: Sequence[str] = ()
+    nodes: Sequence[RolledNode] = ()
 
 
 class RolledHub(Protocol):
@@ -249,34 +275,34 @@ class AuthorityRoll:
             write_safely(self._folder / STATE_FILE, msgspec.json.encode(roll))
             self.state = roll
 
-    async def status(self) -> dict[str, Any]:
+    async def status(self) -> RollStatus:
         """Return the phase, the nodes and stores that it waits for, and the progress of each node."""
         self.state = read_roll(self._folder)
         authority, roll = self._hub.registry.authority, self.state
-        state: dict[str, Any] = {"authority": authority.fingerprint if authority is not None else None}
+        own = authority.fingerprint if authority is not None else None
         if roll is None:
-            return {**state, "phase": "none", "waiting_for": [], "waiting_for_stores": [], "nodes": []}
-        missing = await self._missing(roll) if roll.phase is not Phase.DONE else []
-        return {
-            **state,
-            "phase": roll.phase.value,
-            "former": roll.succession.former,
-            "new": fingerprint_of(roll.succession.new),
-            "started_at": utc_text(roll.started_at),
-            "waiting_for": missing,
-            "waiting_for_stores": await self._missing_stores(roll) if roll.phase is not Phase.DONE else [],
-            "nodes": [self._state_of(roll, node) for node in sorted({*await self._active(), *roll.left_behind})],
-        }
+            return RollStatus(authority=own)
+        is_done = roll.phase is Phase.DONE
+        return RollStatus(
+            authority=own,
+            phase=roll.phase.value,
+            former=roll.succession.former,
+            new=fingerprint_of(roll.succession.new),
+            started_at=utc_text(roll.started_at),
+            waiting_for=() if is_done else await self._missing(roll),
+            waiting_for_stores=() if is_done else await self._missing_stores(roll),
+            nodes=[self._state_of(roll, node) for node in sorted({*await self._active(), *roll.left_behind})],
+        )
 
-    def _state_of(self, roll: Roll, node: str) -> dict[str, Any]:
+    def _state_of(self, roll: Roll, node: str) -> RolledNode:
         reached = [text for name, text in STATE_TEXTS.items() if node in getattr(roll, name)]
-        return {
-            "node": node,
-            "state": reached[-1] if reached else "trusts the former one",
-            "online": self._hub.questions.has_reader(node),
-            "left_behind": node in roll.left_behind,
-            "fault": self._faults.get(node, ""),
-        }
+        return RolledNode(
+            node=node,
+            state=reached[-1] if reached else "trusts the former one",
+            online=self._hub.questions.has_reader(node),
+            left_behind=node in roll.left_behind,
+            fault=self._faults.get(node, ""),
+        )
 
 
 def _is_same_phase(first: Roll, second: Roll) -> bool:

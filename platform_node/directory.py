@@ -5,9 +5,12 @@ They come from the configuration (``[nodes]``) and from the imported definitions
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from msgspec import UNSET, UnsetType
+
 from platform_node.certificate_directory import KnownCertificates
 from platform_node.definitions import HubDefinitions
 from platform_node.pairs import PartnerIndex
+from semq.answers import OperationAnswer
 from semq.clock import Clock
 from semq.config.sections import AccountSection
 from semq.engine.agreements import DAY_MINUTES, Meter, agreed_terms
@@ -19,6 +22,18 @@ from semq.umx_t.address import Address
 from semq.umx_t.agreement import Terms
 from semq.umx_t.envelope import Envelope
 from semq.umx_t.records import Presence
+
+
+class InstitutionState(OperationAnswer, frozen=True, kw_only=True):
+    """An institution, as the hub sees it."""
+
+    node: str
+    online: bool
+    held: int  #: documents stored for it
+    stores: dict[str, int] | UnsetType = UNSET  #: of these, by store, at a hub of several
+    store_uuid: str | UnsetType = UNSET  #: of the last process that has stated it
+    boot: int | UnsetType = UNSET
+    incarnation: str | UnsetType = UNSET
 
 
 class HubDirectory:

@@ -8,6 +8,8 @@ from typing import Any
 from uuid import UUID
 
 import structlog
+from msgspec import UNSET
+from msgspec.structs import replace as replace_fields
 
 from platform_node.all_stores.fan_out import FanOut
 from platform_node.ask_exchange import AskService
@@ -16,7 +18,7 @@ from platform_node.authority_roll import AuthorityRoll
 from platform_node.authority_state import LOCK_FILE
 from platform_node.certificate_directory import NEVER, KnownCertificates
 from platform_node.cluster import Membership
-from platform_node.directory import HubDirectory
+from platform_node.directory import HubDirectory, InstitutionState
 from platform_node.enrolment import EnrolmentService
 from platform_node.logins import ENROLL, TOKEN_USER_PREFIX, HubLogins
 from platform_node.operations.authority import AuthorityOperations
@@ -30,11 +32,11 @@ from platform_node.questions import Questions
 from platform_node.registry import Execute, Registry, prepare_authority, sign_own
 from platform_node.session_guard import REVOCATION_S, Guard
 from semq.amqp.errors import AccessRefused, AmqpError, ConnectionForced, ResourceLocked
+from semq.answers.status import NodeStatus
 from semq.broker.users import Authenticator, User, digest_of
 from semq.broker.vhost import SessionHooks
 from semq.config.settings import Settings
 from semq.engine.hub_engine import HubEngine
-from semq.engine.misconduct import SHOWN_MS
 from semq.engine.people.stuck import Surroundings
 from semq.engine.time.schedule import Schedule
 from semq.errors import SemqError
@@ -387,16 +389,19 @@ class HubNode(Node[HubEngine]):
     def engine_time(self) -> float:
         return self.engine.core.now()
 
-    def institutions(self) -> list[dict[str, Any]]:
-        return [
-            {
-                "node": str(node),
-                "online": str(node) in self.engine.sessions,
-                "held": self.engine.custody.rows_by_target.get(str(node), 0),
-                **self._stated_process(str(node)),
-            }
-            for node in self.directory.nodes()
-        ]
+    def institutions(self) -> list[InstitutionState]:
+        return [self._institution(str(node)) for node in self.directory.nodes()]
+
+    def _institution(self, node: str) -> InstitutionState:
+        stated = self.links.statements.get(node)
+        return InstitutionState(
+            node=node,
+            online=node in self.engine.sessions,
+            held=self.engine.custody.rows_by_target.get(node, 0),
+            store_uuid=stated.store_uuid if stated else UNSET,
+            boot=stated.boot if stated else UNSET,
+            incarnation=stated.incarnation if stated else UNSET,
+        )
 
     def surroundings(self) -> Surroundings:
         return Surroundings(
@@ -406,25 +411,12 @@ class HubNode(Node[HubEngine]):
             known_nodes=frozenset(map(str, self.directory.nodes())),
         )
 
-    def _stated_process(self, node: str) -> dict[str, Any]:
-        stated = self.links.statements.get(node)
-        if stated is None:
-            return {}
-        return {"store_uuid": stated.store_uuid, "boot": stated.boot, "incarnation": stated.incarnation}
-
-    async def status(self) -> dict[str, Any]:
-        base = await super().status()
-        if self.membership is not None:
-            base["carrier"] = self.membership.carrier.status()
-        if self.datagrams is not None:
-            base["datagrams"] = self.datagrams.status()
-        if self.node_identity is not None:
-            base["certificate"] = self.node_identity.status()
-            base["certificates"] = await self.registry.days_left()
-        return base
-
-    def engine_violations(self) -> list[dict[str, str | int]]:
-        return self.engine.core.misconduct.seen(self.engine.core.now_ms() - SHOWN_MS)
-
-    def engine_counters(self) -> Mapping[str, int]:
-        return self.engine.core.counters.counts
+    async def status(self) -> NodeStatus:
+        identity = self.node_identity
+        return replace_fields(
+            await super().status(),
+            carrier=self.membership.carrier.status() if self.membership is not None else None,
+            datagrams=self.datagrams.status() if self.datagrams is not None else None,
+            certificate=identity.status() if identity is not None else None,
+            certificates=await self.registry.days_left() if identity is not None else None,
+        )

@@ -1,16 +1,16 @@
 """The part of the hub that its operations and its answers to nodes use."""
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from platform_node.cluster import Membership
-from platform_node.directory import HubDirectory
+from platform_node.directory import HubDirectory, InstitutionState
 from platform_node.questions import Questions
 from platform_node.registry import Execute, Registry
+from semq.answers.status import Check
 from semq.clock import Clock
 from semq.config.settings import Settings
 from semq.engine.hub_engine import HubEngine
 from semq.service.credentials.identity import NodeIdentity
-from semq.service.monitoring.health import Check
 from semq.service.operations.messages import ReadableNode
 from semq.store.postgres.store import PostgresStore
 from semq.umx_t.address import Address
@@ -38,7 +38,7 @@ class OperatedHub(ReadableNode, Protocol):
     def identity_in_use(self) -> NodeIdentity:
         """Return the hub's certificates and authorities. Raises NoAuthority."""
 
-    def institutions(self) -> list[dict[str, Any]]:
+    def institutions(self) -> list[InstitutionState]:
         """Return the institutions: presence, waiting messages, and process of the node, if known."""
 
     def is_node(self, name: str) -> bool:

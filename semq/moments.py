@@ -24,6 +24,11 @@ def utc_text(moment: datetime | float, *, exact: bool = False) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds" if exact else "seconds")
 
 
+def utc_text_or_none(moment: datetime | None) -> str | None:
+    """Return ``utc_text`` of a moment, or None."""
+    return None if moment is None else utc_text(moment)
+
+
 def moment_text(at: int, *, exact: bool = False) -> str:
     """Return ``utc_text`` of milliseconds from another node, or digits if they are out of range."""
     try:

@@ -37,6 +37,7 @@ FLOORS: dict[str, float] = {
     "semq.trace_context": -1,  # traces of applications and ids of spans
     "semq.moments": -1,  # times as texts
     "semq.imports": -1,  # imports at the start of a program
+    "semq.answers": -1,  # what operations return
     "semq.clock": -1,  # time and random numbers; floor 0 may not use it
     "semq.umx_t": 0,
     "semq.amqp": 0,

@@ -19,6 +19,7 @@ from local_node.link.single_request import VIRTUAL_HOST
 from local_node.link.uplink import Uplink, link_limits
 from semq.amqp.errors import ConnectionForced
 from semq.amqp.sasl import Credentials
+from semq.answers.status import DirectLink
 from semq.broker.users import Permissions, UserTable
 from semq.broker.vhost import SessionHooks, VirtualHost
 from semq.config.sections import DirectSection
@@ -212,13 +213,13 @@ class DirectLinks:
 
     def outage(self, partner: Address) -> dict[str, Any]:
         """Return the state of the link with a partner while it is down."""
-        uplink, state = self.uplinks.get(partner), self.status({}).get(str(partner), {})
+        uplink, state = self.uplinks.get(partner), self.status({}).get(str(partner))
         outage = uplink.outage if uplink is not None else {"down_since": None, "next_attempt_at": None}
-        return {**outage, "error": state.get("last_error") or NOT_DIALLED}
+        return {**outage, "error": (state and state.last_error) or NOT_DIALLED}
 
-    def status(self, sent: Mapping[Address, int]) -> dict[str, dict[str, Any]]:
+    def status(self, sent: Mapping[Address, int]) -> dict[str, DirectLink]:
         """Return the state of each partner's link. ``sent``: number of documents sent directly, by partner."""
-        states: dict[str, dict[str, Any]] = {}
+        states: dict[str, DirectLink] = {}
         for node_id in self._partners:
             partner = partner_address(node_id)
             uplink, session = self.uplinks.get(partner), self._links.links.get(str(partner))
@@ -226,12 +227,12 @@ class DirectLinks:
             is_up = is_dialled or session is not None
             refusal = "" if is_up else self._refusals.get(str(partner), "")
             errors = [uplink.last_error if uplink is not None else "", refusal]
-            states[str(partner)] = {
-                "link": "up" if is_up else "down",
-                "dialled_by": "this node" if is_dialled else "partner" if session is not None else "",
-                "last_error": "; ".join(filter(None, errors)),
-                "sent": sent.get(partner, 0),
-            }
+            states[str(partner)] = DirectLink(
+                link="up" if is_up else "down",
+                dialled_by="this node" if is_dialled else "partner" if session is not None else "",
+                last_error="; ".join(filter(None, errors)),
+                sent=sent.get(partner, 0),
+            )
         return states
 
 

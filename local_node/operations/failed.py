@@ -11,6 +11,7 @@ from msgspec import Meta
 from local_node.operations.messages import counted
 from local_node.ports import OperatedLocalNode
 from semq.access_rights import AccessRole
+from semq.answers import OperationAnswer
 from semq.engine.errors import NotThere
 from semq.service.large_documents import with_sizes
 from semq.service.message_names import find_accepted
@@ -26,6 +27,12 @@ class ParkDocument(ByName, frozen=True, kw_only=True):
     """A document, and why it cannot be processed."""
 
     error: Annotated[str, Meta(max_length=ERROR_MAX, description="Reason or traceback, for the ledger.")] = ""
+
+
+class Parked(OperationAnswer, frozen=True, kw_only=True):
+    """A document that waits for an operator now."""
+
+    parked: str  #: its name, as given
 
 
 class FailedOperations:
@@ -45,7 +52,7 @@ class FailedOperations:
             )
         return (await with_sizes(self._node.store, failed[:1]))[0]
 
-    async def park(self, arguments: ParkDocument, caller: Caller) -> dict[str, Any]:
+    async def park(self, arguments: ParkDocument, caller: Caller) -> Parked:
         """Park a document that waits for its application or is delivered to it."""
         name = arguments.id
         rows = await self._node.store.execute(_waiting, name)
@@ -53,7 +60,7 @@ class FailedOperations:
             raise NotThere("No document of that name waits for its application.", id=name)
         if not await counted(lambda done: self._node.engine.answers.park(rows[:1], arguments.error, done)):
             raise NotThere("No document of that name waits for its application any more.", id=name)
-        return {"parked": name}
+        return Parked(parked=name)
 
 
 FAILED = (

@@ -5,13 +5,14 @@ of the ledger; the sender's import asks for this line as ``msg.trace`` does.
 """
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta
 
 from local_node.operations.trace import Traces
 from local_node.ports import OperatedLocalNode
 from semq.access_rights import AccessRole
+from semq.answers import OperationAnswer
 from semq.engine.core import note_lines
 from semq.engine.errors import NotThere
 from semq.service.admin import committed
@@ -43,27 +44,41 @@ class NoteReceived(Arguments, frozen=True, kw_only=True):
     ]
 
 
+class ImportedState(OperationAnswer, frozen=True, kw_only=True):
+    """Whether a message of an older SEMQ has arrived."""
+
+    received: bool | None  #: null: the receiver has not answered
+    why: str  #: the reason without an answer
+
+
+class NotedMessages(OperationAnswer, frozen=True, kw_only=True):
+    """Numbers of messages."""
+
+    noted: int
+    known: int  #: noted before
+
+
 class LegacyOperations:
     """The handlers."""
 
     def __init__(self, node: OperatedLocalNode) -> None:
         self._node = node
 
-    async def ask(self, arguments: AskImported, caller: Caller) -> dict[str, Any]:
+    async def ask(self, arguments: AskImported, caller: Caller) -> ImportedState:
         """Ask the receiver whether a message of an older SEMQ has arrived; `received` is null without an answer."""
         lk0, target = _old_locator(arguments.lk0), parse_address(arguments.target).node
         if lk0.node != self._node.address:
             raise BadArguments("Another institution has sent this message.", lk0=str(lk0))
         if target == self._node.address:
-            return {"received": False, "why": ""}
+            return ImportedState(received=False, why="")
         lines, unanswered = await Traces(self._node).ask_parties(str(lk0), str(target))
         if any(line.get("side") == Side.RECEIVER.name.lower() for line in lines):
-            return {"received": True, "why": ""}
+            return ImportedState(received=True, why="")
         why = next((party["why"] for party in unanswered), "")
         is_unknown = not unanswered or NotThere.code in why
-        return {"received": False if is_unknown else None, "why": why}
+        return ImportedState(received=False if is_unknown else None, why=why)
 
-    async def received(self, arguments: NoteReceived, caller: Caller) -> dict[str, Any]:
+    async def received(self, arguments: NoteReceived, caller: Caller) -> NotedMessages:
         """Note in the ledger that messages of an older SEMQ have arrived; lines written before stay unchanged."""
         lk0s = list(dict.fromkeys(map(_old_locator, arguments.lk0s)))
         new = [lk0 for lk0 in lk0s if not await self._node.store.execute(messages.trace, str(lk0))]
@@ -75,7 +90,7 @@ class LegacyOperations:
 
         if lines:
             await committed(post)
-        return {"noted": len(lines), "known": len(lk0s) - len(lines)}
+        return NotedMessages(noted=len(lines), known=len(lk0s) - len(lines))
 
 
 def _old_locator(text: str) -> LK0:

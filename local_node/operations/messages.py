@@ -7,12 +7,13 @@ from functools import partial
 from typing import Annotated, Any, TypeAlias
 
 import structlog
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from local_node.doors.refused_submissions import requeue_or_remove
 from local_node.doors.sql_submissions import SubmissionResult
 from local_node.ports import OperatedLocalNode
 from semq.access_rights import AccessRole
+from semq.answers import OperationAnswer
 from semq.engine.errors import NotEnded, NotThere, TooLate, WaitsForPieces
 from semq.engine.receiver.answers import ActReport
 from semq.service.admin import committed
@@ -52,13 +53,55 @@ class DrainNode(Arguments, frozen=True, kw_only=True):
     timeout_s: Annotated[float, Meta(ge=0, le=DRAIN_S_MAX, description="Longest wait in seconds.")] = 30.0
 
 
+class ActedOn(OperationAnswer, frozen=True, kw_only=True):
+    """The message of an act; one of the other fields says what happens to it."""
+
+    name: str | None  #: short name
+    lk0: str
+    withdrawn: bool | UnsetType = UNSET  #: the submission was not accepted yet, and never will be
+    cancelling: bool | UnsetType = UNSET
+    members: int | UnsetType = UNSET  #: of a group: its messages that are being cancelled
+    held: bool | UnsetType = UNSET
+    released: bool | UnsetType = UNSET  #: a scheduled document is sent now
+    resent: bool | UnsetType = UNSET
+
+
+class NewState(OperationAnswer, frozen=True, kw_only=True):
+    """What became of a submission that was submitted again."""
+
+    submission: int
+    state: str
+    name: str
+    lk0: str | None
+    reason: tuple[str, ...] | UnsetType = UNSET  #: code and text, if it was refused
+
+
+class Requeued(OperationAnswer, frozen=True, kw_only=True):
+    """Documents and submissions that are tried again."""
+
+    requeued: int  #: those that are gone are not counted
+    became: dict[str, NewState]  #: by the old LK0s of submissions
+
+
+class Removed(OperationAnswer, frozen=True, kw_only=True):
+    """Failed documents that were removed."""
+
+    removed: int  #: those that are gone, or have not ended, are not counted
+
+
+class Drained(OperationAnswer, frozen=True, kw_only=True):
+    """Whether no document is under way."""
+
+    drained: bool
+
+
 class LocalOperations:
     """The handlers."""
 
     def __init__(self, node: OperatedLocalNode) -> None:
         self._node = node
 
-    async def cancel(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
+    async def cancel(self, arguments: ByNameWhy, caller: Caller) -> ActedOn:
         """Cancel a message, all open messages of a group, or a submission that waits (by SQL, scheduled, in pieces)."""
         why = caller.with_user(arguments.why or "cancelled")
         try:
@@ -71,13 +114,13 @@ class LocalOperations:
         if row.get("submission") and row["outcome"] is None:
             withdrawn = await self._withdraw(int(row["submission"]), caller.with_user(arguments.why))
             if withdrawn is not None:
-                return {"name": row["name"], "lk0": str(withdrawn), "withdrawn": True}
+                return ActedOn(name=row["name"], lk0=str(withdrawn), withdrawn=True)
         acts = self._node.engine.acts
         lk0 = await self._find_unfinished(arguments.id)
         await _act(lambda done, failed: acts.cancel(lk0, done, failed, why))
-        return {"name": short_name(str(lk0)), "lk0": str(lk0), "cancelling": True}
+        return ActedOn(name=short_name(str(lk0)), lk0=str(lk0), cancelling=True)
 
-    async def _cancel_group(self, group: Mapping[str, Any], why: str) -> dict[str, Any]:
+    async def _cancel_group(self, group: Mapping[str, Any], why: str) -> ActedOn:
         cancelling = 0
         for member in group["members"]:
             if member["outcome"] is None:
@@ -85,7 +128,7 @@ class LocalOperations:
                     lk0 = parse_lk0(member["lk0"])
                     await _act(partial(self._node.engine.acts.cancel, lk0, why=why))
                     cancelling += 1
-        return {"name": group["name"], "lk0": group["lk0"], "cancelling": cancelling > 0, "members": cancelling}
+        return ActedOn(name=group["name"], lk0=group["lk0"], cancelling=cancelling > 0, members=cancelling)
 
     async def _withdraw(self, number: int, why: str) -> LK0 | None:
         """Withdraw a submission; return its LK0 in the ledger, or None if it does not wait."""
@@ -95,11 +138,11 @@ class LocalOperations:
         except NotThere:
             return None
 
-    async def hold(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
+    async def hold(self, arguments: ByNameWhy, caller: Caller) -> ActedOn:
         """Hold a message before it is sent."""
         return await self._hold(arguments, caller, held=True)
 
-    async def release(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
+    async def release(self, arguments: ByNameWhy, caller: Caller) -> ActedOn:
         """Release a held message, or a scheduled one before its time."""
         row = (await find_one(self._node.store, arguments.id))[0]
         if row.get("state") == IN_PIECES:
@@ -108,15 +151,15 @@ class LocalOperations:
             number = int(row["submission"])
             await _act(lambda done, failed: self._node.schedule.release(number, done, failed))
             log.info("released_early", lk0=row["lk0"], not_before=row["not_before"], by=caller.user, why=arguments.why)
-            return {"name": row["name"], "lk0": row["lk0"], "released": True}
+            return ActedOn(name=row["name"], lk0=row["lk0"], released=True)
         return await self._hold(arguments, caller, held=False)
 
-    async def resend(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
+    async def resend(self, arguments: ByNameWhy, caller: Caller) -> ActedOn:
         """Send another copy of an unfinished message."""
         acts = self._node.engine.acts
         lk0, why = await self._find_unfinished(arguments.id), caller.with_user(arguments.why)
         await _act(lambda done, failed: acts.resend(lk0, why, done, failed))
-        return {"name": short_name(str(lk0)), "lk0": str(lk0), "resent": True}
+        return ActedOn(name=short_name(str(lk0)), lk0=str(lk0), resent=True)
 
     async def by_name(self, arguments: ActOnFailed) -> dict[str, Any]:
         """Return what the audit log has about an act on failed documents; it shows the first LIST_MAX."""
@@ -124,16 +167,15 @@ class LocalOperations:
         labels = await labels_of(self._node.store, names[:LIST_MAX])
         return {"documents": [*labels, *names[LIST_MAX:]], "why": arguments.why}
 
-    async def requeue(self, arguments: ActOnFailed, caller: Caller) -> dict[str, Any]:
+    async def requeue(self, arguments: ActOnFailed, caller: Caller) -> Requeued:
         """Give parked documents to their application again, and submit refused submissions again.
 
-        Returns the number of documents and submissions, and the new states of the submissions by their old LK0s. Those
-        that are gone are not counted. Raises NotThere if submissions are named, and everything is gone.
+        Raises NotThere if submissions are named, and everything is gone.
         """
         brefs, lk0s = _split(arguments.ids)
         why = caller.with_user(arguments.why)
         requeued = await counted(lambda done: self._node.engine.answers.requeue(brefs, why, done)) if brefs else 0
-        became: dict[str, dict[str, Any]] = {}
+        became: dict[str, NewState] = {}
         if lk0s:
             try:
                 became = await self._await_results(await self._requeue_or_remove(list(map(str, lk0s)), True, why))
@@ -141,7 +183,7 @@ class LocalOperations:
                 if not requeued:
                     await self._check_repeatable(lk0s[0])
                     raise
-        return {"requeued": requeued + len(became), "became": became}
+        return Requeued(requeued=requeued + len(became), became=became)
 
     async def _check_repeatable(self, lk0: LK0) -> None:
         """Raise NotThere with the reason, if this node has sent the document and it was refused."""
@@ -152,7 +194,7 @@ class LocalOperations:
                 "Submit it again, with another @Token; then remove this one: `semq failed remove NAME`."
             )
 
-    async def _await_results(self, numbers: Mapping[str, int]) -> dict[str, dict[str, Any]]:
+    async def _await_results(self, numbers: Mapping[str, int]) -> dict[str, NewState]:
         """Return the new states of submissions by their old LK0s; SUBMITTED if unknown after RESULT_S."""
         submissions, loop = self._node.submissions, asyncio.get_running_loop()
         results: dict[int, asyncio.Future[SubmissionResult]] = {
@@ -167,11 +209,10 @@ class LocalOperations:
             submissions.cancel_listening(number, future.set_result)
         return {lk0: _described(number, results[number]) for lk0, number in numbers.items()}
 
-    async def remove(self, arguments: ActOnFailed, caller: Caller) -> dict[str, Any]:
+    async def remove(self, arguments: ActOnFailed, caller: Caller) -> Removed:
         """Remove failed documents; the ledger keeps their lines.
 
-        Returns the number of removed documents. Those that are gone, or have not ended, are not counted. Raises
-        NotThere or NotEnded if sent documents are named, and nothing was removed.
+        Raises NotThere or NotEnded if sent documents are named, and nothing was removed.
         """
         brefs, lk0s = _split(arguments.ids)
         why = caller.with_user(arguments.why)
@@ -185,7 +226,7 @@ class LocalOperations:
                 refusal = error
         if refusal is not None and not removed:
             raise refusal
-        return {"removed": removed}
+        return Removed(removed=removed)
 
     async def _remove_sent(self, lk0: LK0, why: str) -> None:
         """Remove a sent document or a refused submission. Raises NotThere, NotEnded."""
@@ -213,20 +254,20 @@ class LocalOperations:
             lambda done, failed: core.post(requeue_or_remove(core, lk0s, is_requeued, why, done), failed=failed)
         )
 
-    async def _hold(self, arguments: ByNameWhy, caller: Caller, *, held: bool) -> dict[str, Any]:
+    async def _hold(self, arguments: ByNameWhy, caller: Caller, *, held: bool) -> ActedOn:
         acts, why = self._node.engine.acts, caller.with_user(arguments.why)
         lk0 = await self._find_unfinished(arguments.id)
         await _act(lambda done, failed: acts.hold(lk0, held, why, done, failed))
-        return {"name": short_name(str(lk0)), "lk0": str(lk0), "held": held}
+        return ActedOn(name=short_name(str(lk0)), lk0=str(lk0), held=held)
 
     async def _find_unfinished(self, name: str) -> LK0:
         """Return the LK0 of an unfinished message. Raises NotThere, TooLate, BadArguments."""
         return parse_lk0((await find_open(self._node.store, name))["lk0"])
 
-    async def drain(self, arguments: DrainNode, caller: Caller) -> dict[str, Any]:
+    async def drain(self, arguments: DrainNode, caller: Caller) -> Drained:
         """Stop accepting documents, and wait until none is under way."""
         self._node.engine.acceptance.stop()
-        return {"drained": await self._node.wait_drained(arguments.timeout_s)}
+        return Drained(drained=await self._node.wait_drained(arguments.timeout_s))
 
 
 MESSAGES = (
@@ -240,11 +281,16 @@ MESSAGES = (
 )
 
 
-def _described(number: int, future: "asyncio.Future[SubmissionResult]") -> dict[str, Any]:
+def _described(number: int, future: "asyncio.Future[SubmissionResult]") -> NewState:
     result = future.result() if future.done() else SubmissionResult(SUBMITTED.lower())
     name = result.lk0 or f"{PREFIX}{number}"
-    facts = {"submission": number, "state": result.state, "name": short_name(name) or name, "lk0": result.lk0}
-    return facts | ({"reason": list(result.reason)} if result.reason else {})
+    return NewState(
+        submission=number,
+        state=result.state,
+        name=short_name(name) or name,
+        lk0=result.lk0,
+        reason=tuple(result.reason) if result.reason else UNSET,
+    )
 
 
 def _split(ids: Iterable[int | str]) -> tuple[list[int], list[LK0]]:

@@ -17,6 +17,7 @@ import structlog
 from local_node.link.single_request import VIRTUAL_HOST, request
 from local_node.ports import OperatedLocalNode
 from semq.access_rights import AccessRole
+from semq.answers.status import MissingStatus
 from semq.errors import SemqError, Unavailable
 from semq.moments import utc_text
 from semq.service import exchanged, story
@@ -67,9 +68,9 @@ class PartnerSurvey:
         if len(self.rows) < ROWS_KEPT_MAX if known is None else known["side"] == "hub":
             self.rows[row["lk0"]] = row
 
-    def facts(self) -> dict[str, Any]:
+    def status(self) -> MissingStatus:
         """Return what health and status show."""
-        return {"since": utc_text(self.since), "count": self.count, "unanswered": len(self.unanswered)}
+        return MissingStatus(since=utc_text(self.since), count=self.count, unanswered=len(self.unanswered))
 
 
 class MissingDocuments:
@@ -98,7 +99,7 @@ class MissingDocuments:
         if not survey.first_round.is_set():
             unanswered.append({"node": str(self._node.address), "why": "the questions are still being asked"})
         rows = sorted(survey.rows.values(), key=lambda row: int(row["at"]))
-        return survey.facts() | {"rows": rows, "unanswered": unanswered}
+        return {"since": utc_text(survey.since), "count": survey.count, "rows": rows, "unanswered": unanswered}
 
     async def ask(self) -> None:
         """Ask the partners that have not answered yet. Called by the job."""

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from local_node.ports import OperatedLocalNode
 from semq.access_rights import AccessRole
+from semq.answers import OperationAnswer
 from semq.engine.frames import check_carried, split_given
 from semq.engine.ports import Accepted, Submission
 from semq.service.admin import committed
@@ -63,13 +64,24 @@ SubmitDocument: type[DocumentArguments] = msgspec.defstruct(  # type: ignore[ass
 )
 
 
+class AcceptedDocument(OperationAnswer, frozen=True, kw_only=True):
+    """An accepted document."""
+
+    name: str | None  #: short name
+    lk0: str
+    repeated: bool  #: its @Token was used before: this is the document accepted then
+    digest: str
+    not_before: int | UnsetType = UNSET  #: of a scheduled document: milliseconds since 1970 UTC
+    members: int | UnsetType = UNSET  #: of a document to a group: its receivers
+
+
 class SubmitOperation:
     """The handler."""
 
     def __init__(self, node: OperatedLocalNode) -> None:
         self._node = node
 
-    async def submit(self, arguments: DocumentArguments, caller: Caller) -> dict[str, Any]:
+    async def submit(self, arguments: DocumentArguments, caller: Caller) -> AcceptedDocument:
         """Accept a document and answer when it is committed."""
         given = {name: getattr(arguments, name) for name in arguments.__struct_fields__}
         properties = {name: given[name] for name in PROPERTIES}
@@ -84,10 +96,14 @@ class SubmitOperation:
             self._node.engine.submit([submission])
 
         accepted = await committed(post)
-        name, digest = short_name(str(accepted.lk0)), accepted.digest.hex()
-        result = {"name": name, "lk0": str(accepted.lk0), "repeated": accepted.repeated, "digest": digest}
-        further = {"not_before": accepted.not_before, "members": accepted.members}
-        return result | {name: value for name, value in further.items() if value}
+        return AcceptedDocument(
+            name=short_name(str(accepted.lk0)),
+            lk0=str(accepted.lk0),
+            repeated=accepted.repeated,
+            digest=accepted.digest.hex(),
+            not_before=accepted.not_before or UNSET,
+            members=accepted.members or UNSET,
+        )
 
 
 SUBMISSION = (

@@ -1,11 +1,12 @@
 """Operation ``users.list``: the users of institutions, and whether a program receives their documents now."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta
 
 from local_node.ports import OperatedLocalNode
 from semq.access_rights import AccessRole
+from semq.answers import OperationAnswer
 from semq.service.operations.arguments import Arguments, Institution
 from semq.service.operations.operation import look
 from semq.umx_t.address import NodeType, parse_address
@@ -20,13 +21,21 @@ class ListUsers(Arguments, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=LIST_MAX, description="Users, at most.")] = LIST_MAX
 
 
+class UserState(OperationAnswer, frozen=True, kw_only=True):
+    """A user of an institution."""
+
+    node: str
+    user: str
+    present: bool  #: a program receives the user's documents now
+
+
 class UserOperations:
     """The handler."""
 
     def __init__(self, node: OperatedLocalNode) -> None:
         self._node = node
 
-    async def list(self, arguments: ListUsers) -> list[dict[str, Any]]:
+    async def list(self, arguments: ListUsers) -> list[UserState]:
         """List users: those in the definitions, and those of this institution who receive now; present users first."""
         partners, own_address = self._node.engine.partners, str(self._node.address)
         present_by_node = {**partners.present, own_address: self._node.inboxes.users_present()}
@@ -39,7 +48,7 @@ class UserOperations:
         addresses = [address for address in map(parse_address, users) if node in (None, address.node)]
         addresses.sort(key=lambda address: (str(address) not in present, address))
         return [
-            {"node": str(address.node), "user": address.user, "present": str(address) in present}
+            UserState(node=str(address.node), user=address.user, present=str(address) in present)
             for address in addresses[: arguments.limit]
         ]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import structlog
+from msgspec.structs import asdict
 
 from local_node.virtual.institution import FAILING, SERVING, HostedInstitution
 from local_node.virtual.operations import OPERATIONS, ServerOperations
@@ -162,4 +163,4 @@ async def _reload(institution: HostedInstitution) -> dict[str, Any]:
         changes = await node.reloading.reload()
     except SemqError as error:
         return {"fault": error.advice()}
-    return {name: value for name, value in changes.items() if value}
+    return {name: value for name, value in asdict(changes).items() if value}

@@ -1,10 +1,11 @@
 """Operations on the change of the hub's authority (``authority_roll``): show it, begin it, exclude nodes from it."""
 
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Protocol
 
 from msgspec import Meta
+from msgspec.structs import replace
 
-from platform_node.authority_roll import AuthorityRoll
+from platform_node.authority_roll import AuthorityRoll, RollStatus
 from platform_node.registry import node_in
 from semq.access_rights import AccessRole
 from semq.engine.errors import UnknownTarget
@@ -51,11 +52,11 @@ class AuthorityOperations:
     def __init__(self, hub: AuthorityHub) -> None:
         self._hub = hub
 
-    async def show(self, arguments: Arguments) -> dict[str, Any]:
+    async def show(self, arguments: Arguments) -> RollStatus:
         """Show the hub's authority and its change: phase, state of each institution, nodes for which it waits."""
         return await self._roll().status()
 
-    async def roll(self, arguments: ChangeAuthority, caller: Caller) -> dict[str, Any]:
+    async def roll(self, arguments: ChangeAuthority, caller: Caller) -> RollStatus:
         """Change the hub's authority: all nodes trust the new one, get new certificates, and drop the former one.
 
         A change in progress is continued.
@@ -63,9 +64,9 @@ class AuthorityOperations:
         roll = self._roll()
         is_new = roll.begin(self._names(arguments.leave_behind))
         self._hub.roll_soon()
-        return {"began": is_new, **await roll.status()}
+        return replace(await roll.status(), began=is_new)
 
-    async def leave(self, arguments: LeaveBehind, caller: Caller) -> dict[str, Any]:
+    async def leave(self, arguments: LeaveBehind, caller: Caller) -> RollStatus:
         """Exclude these institutions from the change of the authority; they must enrol again."""
         roll = self._roll()
         roll.leave_behind(self._names(arguments.nodes))

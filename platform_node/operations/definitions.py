@@ -5,7 +5,7 @@ ten seconds, and after a NOTIFY, which arrives only at a process whose own datab
 """
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated
 
 import structlog
 from msgspec import Meta
@@ -20,6 +20,7 @@ from platform_node.errors import DefinitionsChanged
 from platform_node.pairs import stopped_pairs
 from platform_node.ports import OperatedHub
 from semq.access_rights import AccessRole
+from semq.answers import OperationAnswer
 from semq.service.operations.arguments import INT64_MAX, WHY_MAX, Arguments
 from semq.service.operations.operation import Caller, act, look
 from semq.store import identities
@@ -44,6 +45,29 @@ class ImportDefinitions(CompareDefinitions, frozen=True, kw_only=True):
     expect: Annotated[
         Annotated[int, Meta(ge=0, le=INT64_MAX)] | None, Meta(description="Import only if this version is in force.")
     ] = None
+
+
+class ExportedDefinitions(OperationAnswer, frozen=True, kw_only=True):
+    """The definitions in force."""
+
+    version: int  #: 0: none were imported
+    document: str
+
+
+class ComparedDefinitions(OperationAnswer, frozen=True, kw_only=True):
+    """The effect that definitions would have."""
+
+    version: int  #: in force
+    changes: list[str]
+    stops: list[str]  #: pairs of institutions that could no longer send
+    stops_whole: bool  #: false: there may be more pairs
+
+
+class ImportedDefinitions(OperationAnswer, frozen=True, kw_only=True):
+    """Definitions that are in force now."""
+
+    version: int
+    changes: list[str]
 
 
 class DefinitionOperations:
@@ -82,12 +106,12 @@ class DefinitionOperations:
         self._node.apply_definitions(before)
         log.info("definitions_in_force", version=version, changes=changed)
 
-    async def export(self, arguments: Arguments) -> dict[str, Any]:
+    async def export(self, arguments: Arguments) -> ExportedDefinitions:
         """Return the definitions in force."""
         text = self._text or first_text(sorted(self._node.settings.nodes))
-        return {"version": self._node.directory.version, "document": text}
+        return ExportedDefinitions(version=self._node.directory.version, document=text)
 
-    async def diff(self, arguments: CompareDefinitions) -> dict[str, Any]:
+    async def diff(self, arguments: CompareDefinitions) -> ComparedDefinitions:
         """Return the changes that definitions would make, and the pairs of institutions that could no longer send.
 
         These include pairs that could no longer send some types of documents, which follow in brackets. At most 200
@@ -98,14 +122,11 @@ class DefinitionOperations:
         pairs, is_complete = await asyncio.to_thread(
             stopped_pairs, dict(self._node.settings.nodes), directory.definitions, definitions
         )
-        return {
-            "version": directory.version,
-            "changes": self._changes(definitions),
-            "stops": pairs,
-            "stops_whole": is_complete,
-        }
+        return ComparedDefinitions(
+            version=directory.version, changes=self._changes(definitions), stops=pairs, stops_whole=is_complete
+        )
 
-    async def import_(self, arguments: ImportDefinitions, caller: Caller) -> dict[str, Any]:
+    async def import_(self, arguments: ImportDefinitions, caller: Caller) -> ImportedDefinitions:
         """Store definitions as a new version and put them in force, unless their text is in force already.
 
         Raises DefinitionsRefused, DefinitionsChanged.
@@ -115,20 +136,22 @@ class DefinitionOperations:
         async with self._following:
             return await self._import(text, why, arguments.expect, definitions)
 
-    async def _import(self, text: str, why: str, expect: int | None, definitions: HubDefinitions) -> dict[str, Any]:
+    async def _import(
+        self, text: str, why: str, expect: int | None, definitions: HubDefinitions
+    ) -> ImportedDefinitions:
         await self._follow()
         directory = self._node.directory
         if expect not in (None, directory.version):
             raise DefinitionsChanged(expected=expect, in_force=directory.version)
         if directory.version and text == self._text:
-            return {"version": directory.version, "changes": []}
+            return ImportedDefinitions(version=directory.version, changes=[])
         changed, version_before = self._changes(definitions), directory.version
         now = self._node.clock.wall()
         version = await self._node.control(identities.add_definition, text, now, why, version_before)
         if version is None:
             raise DefinitionsChanged("Other definitions have been imported at the same time.", expected=version_before)
         self._apply(version, text, definitions)
-        return {"version": version, "changes": changed}
+        return ImportedDefinitions(version=version, changes=changed)
 
 
 DEFINITIONS = (

@@ -8,10 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import replace
 
 from platform_node.ports import OperatedHub
 from semq.access_rights import AccessRole
+from semq.answers import OperationAnswer
 from semq.engine.hub.copy_acts import ActOnCopies
 from semq.service.admin import committed
 from semq.service.errors import BadArguments
@@ -34,10 +36,9 @@ from semq.store.views.names import find_messages
 from semq.umx_t.status import Direction
 
 BATCH_MAX = 1000
-NO_NEXT_BATCH = {"after": 0, "done": True}  # for acts on named copies
 FILTERS = ("target", "source", "before_ms", "type", "key", "parked")
 Filled = Meta(min_length=1)  # an unset shell variable must not select everything
-Batch = Annotated[int, Meta(ge=1, le=BATCH_MAX, description="Number of copies in a batch.")]
+BatchSize = Annotated[int, Meta(ge=1, le=BATCH_MAX, description="Number of copies in a batch.")]
 
 
 class SelectCopies(Arguments, frozen=True, kw_only=True):
@@ -57,7 +58,7 @@ class SelectCopies(Arguments, frozen=True, kw_only=True):
     after: Annotated[
         int, Meta(ge=0, le=INT64_MAX, description="`after` of the previous answer; 0: begin at the first copy.")
     ] = 0
-    limit: Batch = 500
+    limit: BatchSize = 500
 
     @property
     def is_filtered(self) -> bool:
@@ -88,6 +89,35 @@ class RefuseCopies(ResendCopies, frozen=True, kw_only=True):
     only_copies: Annotated[bool, Meta(description="Also copies whose sender keeps no payload (@Ack2=0).")] = False
 
 
+class HeldCount(OperationAnswer, frozen=True, kw_only=True):
+    """The copies of one source for one target."""
+
+    source: str
+    target: str
+    rows: int
+    bytes: int
+    oldest_at: int  #: milliseconds since 1970 UTC
+    markers: int  #: void markers
+    only_copies: int  #: whose senders have kept no payload
+    refused: int  #: by an operator; neither markers nor only_copies counts them
+    is_served: bool  #: the target is an institution of this hub
+
+
+class NextBatch(OperationAnswer, frozen=True, kw_only=True):
+    """The beginning of the next batch of an act."""
+
+    after: int = 0  #: argument of the next batch
+    done: bool = True  #: nothing is left
+
+
+class CopiesActedOn(NextBatch, frozen=True, kw_only=True):
+    """The numbers of copies of an act, by result, and the beginning of the next batch."""
+
+    counts: dict[str, int]
+    name: str | UnsetType = UNSET  #: of the one named copy
+    lk0: str | UnsetType = UNSET
+
+
 class HeldOperations:
     """The handlers."""
 
@@ -98,12 +128,12 @@ class HeldOperations:
         """List copies in the order of their storage."""
         return await self._node.store.execute(list_held, arguments.filter())
 
-    async def count(self, arguments: SelectCopies) -> list[dict[str, Any]]:
+    async def count(self, arguments: SelectCopies) -> list[HeldCount]:
         """Count copies by source and target; `after` and `limit` have no effect."""
         rows = await self._node.store.execute(count_held, arguments.filter())
-        return [row | {"is_served": self._node.is_node(row["target"])} for row in rows]
+        return [HeldCount(**row, is_served=self._node.is_node(row["target"])) for row in rows]
 
-    async def refuse(self, arguments: RefuseCopies, caller: Caller) -> dict[str, Any]:
+    async def refuse(self, arguments: RefuseCopies, caller: Caller) -> CopiesActedOn:
         """Refuse copies and notify their senders, with the reason."""
         ids, next_batch = await self._selection(arguments)
         only_copies, copy_acts = arguments.only_copies, self._node.engine.copy_acts
@@ -111,31 +141,31 @@ class HeldOperations:
             caller, arguments.why, next_batch, lambda acts: copy_acts.refuse(ids, acts, only_copies=only_copies)
         )
 
-    async def resend(self, arguments: ResendCopies, caller: Caller) -> dict[str, Any]:
+    async def resend(self, arguments: ResendCopies, caller: Caller) -> CopiesActedOn:
         """Send copies again, now or as soon as their target is online."""
         ids, next_batch = await self._selection(arguments)
         return await self._resend(ids, next_batch, arguments.why, caller)
 
-    async def resend_one(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
+    async def resend_one(self, arguments: ByNameWhy, caller: Caller) -> CopiesActedOn:
         """Send one named copy again (msg.resend, which local nodes also have, for their own messages)."""
         copy = await self._find(arguments.id)
-        result = await self._resend([int(copy["id"])], NO_NEXT_BATCH, arguments.why, caller)
-        return {"name": copy["name"], "lk0": copy["lk0"], **result}
+        result = await self._resend([int(copy["id"])], NextBatch(), arguments.why, caller)
+        return replace(result, name=copy["name"], lk0=copy["lk0"])
 
-    async def _resend(self, ids: Sequence[int], next_batch: dict[str, Any], why: str, caller: Caller) -> dict[str, Any]:
+    async def _resend(self, ids: Sequence[int], next_batch: NextBatch, why: str, caller: Caller) -> CopiesActedOn:
         copy_acts = self._node.engine.copy_acts
         return await _act(caller, why, next_batch, lambda acts: copy_acts.resend(ids, acts))
 
-    async def _selection(self, arguments: ResendCopies) -> tuple[Sequence[int], dict[str, Any]]:
+    async def _selection(self, arguments: ResendCopies) -> tuple[Sequence[int], NextBatch]:
         if arguments.ids:
             if arguments.everything or arguments.is_filtered:
                 raise BadArguments("Name copies, or select them by a filter or `everything`, not both.")
-            return [int((await self._find(name))["id"]) for name in arguments.ids], NO_NEXT_BATCH
+            return [int((await self._find(name))["id"]) for name in arguments.ids], NextBatch()
         if not (arguments.everything or arguments.is_filtered):
             raise BadArguments("Name copies, give a filter, or select all (everything).")
         selection = arguments.filter()
         ids = await self._node.store.execute(held_numbers, selection)
-        return ids, {"after": ids[-1] if ids else selection.after, "done": len(ids) < selection.limit}
+        return ids, NextBatch(after=ids[-1] if ids else selection.after, done=len(ids) < selection.limit)
 
     async def _find(self, name: str) -> dict[str, Any]:
         """Return the facts of the copy with a name or an LK1. Raises NotThere, TooLate, BadArguments."""
@@ -164,10 +194,8 @@ HELD = (
 )
 
 
-async def _act(
-    caller: Caller, why: str, next_batch: dict[str, Any], post: Callable[[ActOnCopies], None]
-) -> dict[str, Any]:
+async def _act(caller: Caller, why: str, next_batch: NextBatch, post: Callable[[ActOnCopies], None]) -> CopiesActedOn:
     counts: Counter[str] = await committed(
         lambda done, failed: post(ActOnCopies(caller.user, why.strip(), done, failed))
     )
-    return {"counts": dict(counts), **next_batch}
+    return CopiesActedOn(counts=dict(counts), after=next_batch.after, done=next_batch.done)

@@ -6,16 +6,19 @@ A move of homes concerns new documents only: stored documents stay until they ar
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeAlias
+from datetime import datetime
+from typing import Annotated, TypeAlias
 
 import structlog
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType, to_builtins
+from msgspec.structs import replace
 
 from platform_node.cluster import Membership
 from platform_node.errors import OneStore
 from platform_node.ports import OperatedHub
 from platform_node.registry import node_in
 from semq.access_rights import AccessRole
+from semq.answers import OperationAnswer
 from semq.engine.errors import UnknownTarget
 from semq.engine.hub.carrier import StoreName
 from semq.service.admin import committed
@@ -75,46 +78,91 @@ class BalanceHomes(Arguments, frozen=True, kw_only=True):
     dry_run: Annotated[bool, Meta(description="Move nothing; only count the homes that would move.")] = False
 
 
+class StoreRow(OperationAnswer, frozen=True, kw_only=True):
+    """A store of the hub, or one that nodes have asked about."""
+
+    store: str
+    state: str  #: in use, elsewhere (in use by another instance), new, retired, not here
+    held: int | UnsetType = UNSET  #: documents that it stores
+    leaving: int | UnsetType = UNSET  #: of these: for institutions whose home is another store
+    weight: float | UnsetType = UNSET  #: share of homes
+    homes: int | UnsetType = UNSET  #: institutions whose home it is
+    by: str | UnsetType = UNSET  #: who retired it
+    why: str | UnsetType = UNSET
+    at: datetime | UnsetType = UNSET  #: when it was retired
+    asked: int | UnsetType = UNSET  #: records about copies of a store that is not here
+
+
+class WeighedStore(OperationAnswer, frozen=True, kw_only=True):
+    """A store and its share of homes."""
+
+    store: str
+    weight: float
+
+
+class HomeMove(OperationAnswer, frozen=True, kw_only=True, rename={"former": "from"}):
+    """Homes that move from one store to another."""
+
+    former: str | None  #: null: they had no home
+    to: str
+    homes: int
+
+
+class MovedHomes(OperationAnswer, frozen=True, kw_only=True):
+    """Homes that have moved, or would move."""
+
+    homes: int
+    moves: list[HomeMove]
+
+
+class RetirementOfStore(OperationAnswer, frozen=True, kw_only=True):
+    """A store that is retired."""
+
+    store: str
+    was_retired: bool  #: it was retired before
+
+
 class StoreOperations:
     """The handlers."""
 
     def __init__(self, node: OperatedHub) -> None:
         self._node = node
 
-    async def list(self, arguments: Arguments) -> list[dict[str, Any]]:
+    async def list(self, arguments: Arguments) -> list[StoreRow]:
         """List the hub's stores, the retired ones, and unknown ones that nodes have asked about."""
         stores = self._node.engine.custody.stores
         held = self._node.engine.custody.rows_by_target
-        own: dict[str, Any] = {"store": _text(stores.own_store), "state": "in use", "held": sum(held.values())}
-        member, others = self._node.membership, dict[StoreName, dict[str, Any]]()
+        own = StoreRow(store=_text(stores.own_store), state="in use", held=sum(held.values()))
+        member, others = self._node.membership, dict[StoreName, StoreRow]()
         if member is not None:
             homes_of_store = Counter(member.homes.homes.values())
             others = {
-                name: {"store": _text(name), "state": "elsewhere" if store.is_open else "new", "weight": store.weight,
-                       "homes": homes_of_store[name]}
+                name: StoreRow(store=_text(name), state="elsewhere" if store.is_open else "new", weight=store.weight,
+                                 homes=homes_of_store[name])
                 for name, store in member.homes.stores.items() if name not in member.homes.retired
             }  # fmt: skip
             homes, here = member.homes.homes, stores.own_store
             leaving = sum(count for node, count in held.items() if homes.get(node, here) != here)
-            own = others.pop(here, {}) | own | {"leaving": leaving}
-        rows = [own, *others.values()]
-        rows += [
-            {"store": _text(row.name), "state": "retired", "by": row.retired_by, "why": row.why, "at": at}
+            listed = others.pop(here, own)
+            own = replace(own, weight=listed.weight, homes=listed.homes, leaving=leaving)
+        retired = [
+            StoreRow(store=_text(row.name), state="retired", by=row.retired_by, why=row.why, at=at)
             for row, at in await self._node.store.execute(retired_stores)
         ]
         missed = sorted(item for item in stores.missed.items() if item[0] not in others)
-        return rows + [{"store": _text(name), "state": "not here", "asked": count} for name, count in missed]
+        unknown = [StoreRow(store=_text(name), state="not here", asked=count) for name, count in missed]
+        return [own, *others.values(), *retired, *unknown]
 
-    async def add(self, arguments: WeighStore, caller: Caller) -> dict[str, Any]:
+    async def add(self, arguments: WeighStore, caller: Caller) -> WeighedStore:
         """Add a store to the hub, or change the share of homes of a store. No home moves yet."""
         member, name = self._membership(), _name(arguments.store)
         if name in member.homes.retired:
             raise BadArguments("This store is retired.", store=arguments.store)
         await member.execute(control.set_weight, name, arguments.weight)
         await member.read_homes()
-        return {"store": _text(name), "weight": arguments.weight}
+        return WeighedStore(store=_text(name), weight=arguments.weight)
 
-    async def move(self, arguments: MoveHomes, caller: Caller) -> dict[str, Any]:
+    async def move(self, arguments: MoveHomes, caller: Caller) -> MovedHomes:
         """Make a store the home of institutions; other stores deliver the documents that they hold."""
         member, name = self._membership(), _name(arguments.store)
         await member.read_homes()
@@ -128,7 +176,7 @@ class StoreOperations:
                 raise UnknownTarget(target=node)
         return await self._move({node: name for node in nodes if member.homes.homes.get(node) != name})
 
-    async def balance(self, arguments: BalanceHomes, caller: Caller) -> dict[str, Any]:
+    async def balance(self, arguments: BalanceHomes, caller: Caller) -> MovedHomes:
         """Give each institution the home that its name and the weights of the stores determine."""
         member = self._membership()
         await member.read_homes()
@@ -140,40 +188,41 @@ class StoreOperations:
             return self._summary(moves)
         return await self._move(moves)
 
-    async def _move(self, moves: Mapping[str, StoreName]) -> dict[str, Any]:
+    async def _move(self, moves: Mapping[str, StoreName]) -> MovedHomes:
         member = self._membership()
         summary = self._summary(moves)
         await member.execute(control.move_homes, moves)
         await member.read_homes()
-        log.warning("homes_moved", **summary)
+        log.warning("homes_moved", **to_builtins(summary))
         return summary
 
-    def _summary(self, moves: Mapping[str, StoreName]) -> dict[str, Any]:
+    def _summary(self, moves: Mapping[str, StoreName]) -> MovedHomes:
         homes = self._membership().homes.homes
         counts = Counter((homes.get(node), store) for node, store in moves.items())
-        return {
-            "homes": len(moves),
-            "moves": [
-                {"from": _text(former) if former is not None else None, "to": _text(new), "homes": count}
-                for (former, new), count in sorted(counts.items(), key=lambda item: item[0][1])
+        ordered = sorted(counts.items(), key=lambda item: item[0][1])
+        return MovedHomes(
+            homes=len(moves),
+            moves=[
+                HomeMove(former=_text(former) if former is not None else None, to=_text(new), homes=count)
+                for (former, new), count in ordered
             ],
-        }
+        )
 
     def _membership(self) -> Membership:
         if self._node.membership is None:
             raise OneStore
         return self._node.membership
 
-    async def retire(self, arguments: RetireStore, caller: Caller) -> dict[str, Any]:
+    async def retire(self, arguments: RetireStore, caller: Caller) -> RetirementOfStore:
         """Declare a store lost: its messages are sent again, or end as their receivers' ledgers say."""
         name, why = _name(arguments.store), arguments.why.strip()
         if self._node.membership is not None and name != self._node.membership.store:
             row = RetiredStore(*name, caller.user, why)
-            return {"store": _text(name), "was_retired": await self._node.membership.retire(row)}
+            return RetirementOfStore(store=_text(name), was_retired=await self._node.membership.retire(row))
         stores = self._node.engine.custody.stores
         was_retired: bool = await committed(lambda done, failed: stores.retire(name, caller.user, why, done, failed))
         log.warning("store_retired", store=_text(name), by=caller.user, why=why)
-        return {"store": _text(name), "was_retired": was_retired}
+        return RetirementOfStore(store=_text(name), was_retired=was_retired)
 
 
 STORES = (

@@ -25,6 +25,7 @@ returns the state of a submission. ``Handlers`` registers functions for received
 | `client`                    | ``Client``                                                                     |
 | `link`                      | one connection to the node, reopened after a loss                              |
 | `requests`                  | requests to the node, and their answers                                        |
+| `answers`                   | answers of operations as structs                                               |
 | `subscription`, `pull`      | received documents and events: as iterators, and taken on demand               |
 | `unkept`                    | received documents for which the disk had no room                              |
 | `watch`                     | waiting for the outcomes of documents                                          |

@@ -15,6 +15,7 @@ SemqError
 ├── Misconfigured
 │   ├── BadUrl
 │   └── LoginRefused
+├── UnreadableAnswer
 └── NotDelivered
 
 ``handlers`` has the errors of the worker (1330–1332).
@@ -60,6 +61,13 @@ class NoAnswer(Unavailable):
 
     code = "SEMQ-1311"
     remedy = "Look at the log of the node; repeating is safe: a document with the same token is accepted once."
+
+
+class UnreadableAnswer(SemqError):
+    """The answer of the node has another form than this version expects."""
+
+    code = "SEMQ-1317"
+    remedy = "Use the command line of the node's version (`semq version`, `semq --json node status`)."
 
 
 class AlreadyGone(Unavailable):

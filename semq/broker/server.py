@@ -16,6 +16,7 @@ from semq import __version__
 from semq.amqp.connection.server import ServerConnection
 from semq.amqp.limits import ANY_SIZE, ConnectionLimits
 from semq.amqp.sasl import Credentials
+from semq.answers.status import AmqpFigures
 from semq.broker import refusals
 from semq.broker.channel.reply_targets import ReplyTargets
 from semq.broker.departures import Departure
@@ -217,30 +218,29 @@ class AmqpServer:
                 asyncio.get_running_loop().call_soon(session.close, refusals.reduced_permissions(session.user))
         return list(users)
 
-    def counts(self) -> dict[str, int]:
+    def figures(self) -> AmqpFigures:
         queues = [queue for vhost in self.vhosts.values() for queue in vhost.holding]
-        return {
-            "connections": len(self.sessions),
-            "connections_accepted": self.listener.accepted,
-            "connections_refused": self.listener.refused,
-            "handshakes_failed": self.listener.handshakes_failed,
-            "logins_refused": self.counters.logins_refused,
-            "channels": sum(len(session.channels) for session in self.sessions),
-            "published": self.counters.published + sum(session.published for session in self.sessions),
-            "delivered": self.counters.delivered + sum(session.delivered for session in self.sessions),
-            "queues": len(queues),
-            "messages_ready": sum(len(queue.ready) for queue in queues),
-            "messages_unacked": sum(queue.unacked for queue in queues),
-            "memory_bytes": self.memory.bytes,
-            "store_pending_bytes": self.journal.pending_bytes,
-            "alarms": self.counters.alarms,
-        }
+        return AmqpFigures(
+            connections=len(self.sessions),
+            connections_accepted=self.listener.accepted,
+            connections_refused=self.listener.refused,
+            handshakes_failed=self.listener.handshakes_failed,
+            logins_refused=self.counters.logins_refused,
+            channels=sum(len(session.channels) for session in self.sessions),
+            published=self.counters.published + sum(session.published for session in self.sessions),
+            delivered=self.counters.delivered + sum(session.delivered for session in self.sessions),
+            queues=len(queues),
+            messages_ready=sum(len(queue.ready) for queue in queues),
+            messages_unacked=sum(queue.unacked for queue in queues),
+            memory_bytes=self.memory.bytes,
+            store_pending_bytes=self.journal.pending_bytes,
+            alarms=self.counters.alarms,
+        )
 
-    def status(self) -> dict[str, Any]:
-        """Return the parts of ``node.status`` about the broker; ``departures`` by way."""
+    def departures(self) -> dict[str, int]:
+        """Return the messages that left without a consumer, by way."""
         every = [vhost.env.departures.counts for vhost in self.vhosts.values()]
-        departures = {way.value: sum(counts[way] for counts in every) for way in Departure}
-        return {"amqp": self.counts(), "departures": departures, "shortage": self.alarm}
+        return {way.value: sum(counts[way] for counts in every) for way in Departure}
 
     # For sessions.
 

@@ -14,13 +14,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import structlog
 
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError, NotFound, ResourceLocked
 from semq.amqp.events import Delivered, Returned
+from semq.answers.status import CarrierStatus
 from semq.carrier.batch import open_batch, pack, seal
 from semq.carrier.errors import ForeignBatch, StoreServedElsewhere
 from semq.carrier.outgoing import WaitingMessages
@@ -124,16 +125,16 @@ class AmqpCarrier:
         self._intake.forget()
         return task
 
-    def status(self) -> dict[str, Any]:
-        return {
-            "connected": self.is_joined,
-            "address": self.address,
-            "batches_out": self.batches_out,
-            "batches_in": self.batches_in,
-            "waiting_bytes": self._outgoing.waiting_bytes,
-            "dropped": self._outgoing.dropped,
-            "foreign": self.foreign,
-        }
+    def status(self) -> CarrierStatus:
+        return CarrierStatus(
+            connected=self.is_joined,
+            address=self.address,
+            batches_out=self.batches_out,
+            batches_in=self.batches_in,
+            waiting_bytes=self._outgoing.waiting_bytes,
+            dropped=self._outgoing.dropped,
+            foreign=self.foreign,
+        )
 
     # --- sending
     def to_store(self, store: StoreName, message: Message) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from semq.app import Client, IncompleteAnswer
+from semq.app.answers import T, read_answer
 from semq.app.client import is_node_of
 from semq.app.errors import RefusedByNode
 from semq.cli.errors import NoNodeNamed, NoPort, OtherNode
@@ -91,6 +92,10 @@ class Session:
                 raise
             self.incomplete.append(error)
             return error.result
+
+    async def read(self, type_: type[T], operation: str, **arguments: Any) -> T:
+        """Run an operation as ``ask`` does; return its result as a struct. Raises UnreadableAnswer."""
+        return read_answer(type_, await self.ask(operation, **arguments))
 
     async def rows(self, operation: str, limit: int, **arguments: Any) -> list[dict[str, Any]]:
         """Return rows of a list, up to ``limit``, from as many pages as necessary."""

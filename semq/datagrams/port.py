@@ -13,10 +13,10 @@ from typing import Any
 
 import structlog
 
+from semq.answers.status import DatagramCounts
 from semq.clock import Clock
 from semq.datagrams.channel import DatagramChannel
 from semq.datagrams.cipher import read_head
-from semq.datagrams.counts import DatagramCounts
 from semq.datagrams.document import CarriedDocument
 from semq.datagrams.errors import DatagramAddressUnusable
 from semq.datagrams.session import DatagramSession, DatagramTimes, SessionPort, Transmission

@@ -2,6 +2,7 @@
 
 from collections import deque
 
+from semq.answers.status import LossState
 from semq.datagrams.counts import Coverage
 
 WINDOW_MINUTES = 5
@@ -21,11 +22,11 @@ class RecentLoss:
             covered = _total([self._minutes.pop()[1], covered])
         self._minutes.append((minute, covered))
 
-    def shown(self, now: float) -> dict[str, int]:
-        """Return the sums of the window, keyed by the names of ``Coverage``."""
+    def shown(self, now: float) -> LossState:
+        """Return the sums of the window."""
         begin = int(now // MINUTE_S) - WINDOW_MINUTES
         total = _total([covered for minute, covered in self._minutes if minute > begin])
-        return total._replace(lost=max(0, total.lost))._asdict()
+        return LossState(documents=total.documents, lost=max(0, total.lost), full=total.full)
 
 
 def _total(parts: list[Coverage]) -> Coverage:

@@ -9,9 +9,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from msgspec.structs import asdict
+
+from semq.answers.status import DatagramCounts, PathState
 from semq.datagrams.channel import DatagramChannel
 from semq.datagrams.cipher import ID_BYTES, OVERHEAD, SECRET_BYTES
-from semq.datagrams.counts import Coverage, DatagramCounts
+from semq.datagrams.counts import Coverage
 from semq.datagrams.document import CarriedDocument, read_document, write_document
 from semq.datagrams.path import SIZES, PathTimes
 from semq.datagrams.rate import ByteBucket, SendingRate
@@ -299,25 +302,25 @@ class DatagramSession:
                 )
         self._sum_lost()
 
-    def status(self) -> dict[str, Any]:
-        now = self._now()
-        figures = {
-            "bytes_per_s": round(self.rate.bytes_per_s),
-            "not_open_now": self._not_open,
-            "recent_here": self._recent_here.shown(now),
-            "recent_there": self._recent_there.shown(now),
-            **self.counts.shown(),
-        }
-        channel = self.open_channel
-        if channel is not None:
-            return {"state": "open", "why": "", "datagram_bytes": channel.path.size, **figures}
+    def status(self) -> PathState:
+        now, channel = self._now(), self.open_channel
+        return PathState(
+            state="open" if channel is not None else "closed",
+            why="" if channel is not None else self._why_closed(),
+            datagram_bytes=channel.path.size if channel is not None else 0,
+            bytes_per_s=round(self.rate.bytes_per_s),
+            not_open_now=self._not_open,
+            recent_here=self._recent_here.shown(now),
+            recent_there=self._recent_there.shown(now),
+            **asdict(self.counts),
+        )
+
+    def _why_closed(self) -> str:
         if self._is_closed:
-            why = NO_LINK
-        elif not self.channels:
-            why = self._obstacle or "the other end has offered no channel"
-        elif self.channels[-1].address is None:
-            why = "no datagram of the other end has arrived"
-        else:
-            host, port = self.channels[-1].address[:2]
-            why = f"{host}:{port} answers no datagrams: is UDP blocked on the way?"
-        return {"state": "closed", "why": why, "datagram_bytes": 0, **figures}
+            return NO_LINK
+        if not self.channels:
+            return self._obstacle or "the other end has offered no channel"
+        if self.channels[-1].address is None:
+            return "no datagram of the other end has arrived"
+        host, port = self.channels[-1].address[:2]
+        return f"{host}:{port} answers no datagrams: is UDP blocked on the way?"

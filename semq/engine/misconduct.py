@@ -6,6 +6,7 @@ code, all other pairs share one count.
 
 from dataclasses import dataclass
 
+from semq.answers.status import ViolationState
 from semq.foreign_text import shortened
 
 KEPT_MAX = 100
@@ -41,12 +42,12 @@ class Misconduct:
         else:
             seen.count, seen.last, seen.text = seen.count + 1, at, shortened(text, 200)
 
-    def seen(self, since: int = 0) -> list[dict[str, str | int]]:
+    def seen(self, since: int = 0) -> list[ViolationState]:
         """Return the violations by source and code, the most frequent first, with their counts since the start. Leave
         out those whose last violation was before ``since`` (milliseconds since 1970 UTC)."""
         ordered = sorted(self._seen.items(), key=lambda item: -item[1].count)
         ordered = [item for item in ordered if item[1].last >= since]
         return [
-            {"who": source, "what": code, "count": s.count, "first": s.first, "last": s.last, "text": s.text}
+            ViolationState(who=source, what=code, count=s.count, first=s.first, last=s.last, text=s.text)
             for (source, code), s in ordered
         ]

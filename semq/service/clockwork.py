@@ -16,6 +16,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.base import BaseTrigger
 
 from semq.clock import Clock
+from semq.engine.core import Core
 from semq.errors import Unavailable
 from semq.transport.turn import Turn
 
@@ -39,6 +40,12 @@ class TickedEngine(Protocol):
 
     def flush(self) -> None:
         """Send the gathered records."""
+
+
+class NodeEngine(TickedEngine, Protocol):
+    """The engine of a node."""
+
+    core: Core
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 import structlog
 
+from semq.answers.status import ExtractStatus
 from semq.clock import Clock
 from semq.config.settings import Settings
 from semq.moments import utc_text
@@ -57,7 +58,7 @@ class NightlyExtracts:
         self._due = clock.wall()
         self._process: Process | None = None
         self._is_stopping = False
-        self.last: dict[str, object] = {}  #: the result of the last extract; empty before the first
+        self.last: ExtractStatus | None = None
 
     def jobs(self) -> list[ScheduledJob]:
         if self._settings.extract.at is None:
@@ -106,6 +107,8 @@ class NightlyExtracts:
         _, output = await process.communicate()
         lines = output.decode("utf-8", "replace").strip().splitlines()
         status = await process.wait()
-        self.last = {"at": utc_text(self._clock.wall()), "exit_status": status, "output": lines[-1] if lines else ""}
+        self.last = ExtractStatus(
+            at=utc_text(self._clock.wall()), exit_status=status, output=lines[-1] if lines else ""
+        )
         (log.info if status == 0 or self._is_stopping else log.error)("extract", exit_status=status, output=lines[-5:])
         return status

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 import structlog
 
 from semq.amqp.limits import ConnectionLimits
+from semq.answers.status import Check, NodeStatus
 from semq.broker.definitions import VhostLimits
 from semq.broker.limits import BrokerLimits
 from semq.broker.server import AmqpServer, ServerConfig
@@ -23,6 +24,7 @@ from semq.clock import Clock
 from semq.config.reach import url_of
 from semq.config.settings import Settings
 from semq.engine.latency import Histogram, Stage
+from semq.engine.misconduct import SHOWN_MS
 from semq.engine.settings import EngineSettings
 from semq.errors import SemqError, Unavailable
 from semq.moments import utc_text
@@ -31,7 +33,7 @@ from semq.service import access
 from semq.service.access import APPLICATIONS as APPLICATIONS
 from semq.service.admin import AdminExchange
 from semq.service.clock_check import ClockCheck
-from semq.service.clockwork import Clockwork, ScheduledJob, TickedEngine
+from semq.service.clockwork import Clockwork, NodeEngine, ScheduledJob
 from semq.service.companion.program import Companion, CompanionModule
 from semq.service.credentials.files import CredentialFiles
 from semq.service.credentials.secrecy import vault_of
@@ -39,7 +41,7 @@ from semq.service.errors import PortTaken
 from semq.service.figure_count import FigureCount
 from semq.service.housekeeping import Housekeeping
 from semq.service.monitoring.alerts import Alerts
-from semq.service.monitoring.health import FAILING, Check, checks
+from semq.service.monitoring.health import FAILING, checks
 from semq.service.nightly_extract import DATABASE_VARIABLE, NightlyExtracts
 from semq.service.node_host import NodeHost
 from semq.service.operations.audit import ActAudit
@@ -61,7 +63,8 @@ log = structlog.get_logger("semq.node")
 NODE_VARIABLE = "SEMQ_NODE"  # environment variable of companion processes: the URL of the node
 # Companion programs by section of the configuration; any other section has CompanionModule("semq.SECTION").
 PROGRAMS = {"http": CompanionModule("semq.web", shares_output=True, reads_database=True)}
-E = TypeVar("E", bound=TickedEngine)
+
+E = TypeVar("E", bound=NodeEngine)
 # Seconds between checks of the node's own Postgres. They are needed because, after the death of its main process, the
 # other processes of Postgres may keep connections open.
 DATABASE_CHECK_S = 10.0
@@ -439,9 +442,8 @@ class Node(Generic[E]):
         return max(self.settings.protocol.max_document_bytes + OVERHEAD, PACKET_BYTES_MAX)
 
     def connection_limits(self, heartbeat_s: int) -> ConnectionLimits:
-        body_max = self.settings.amqp.max_message_bytes
-        arriving_max = max(ARRIVING_BYTES_MAX, body_max)
-        return ConnectionLimits(heartbeat=heartbeat_s, body_max=body_max, arriving_max=arriving_max)
+        limit = self.settings.amqp.max_message_bytes
+        return ConnectionLimits(heartbeat=heartbeat_s, body_max=limit, arriving_max=max(ARRIVING_BYTES_MAX, limit))
 
     def identity(self) -> Mapping[str, Any]:
         """Return properties for peers at login."""
@@ -456,45 +458,40 @@ class Node(Generic[E]):
     def users_of(self, settings: Settings) -> list[User]:
         return access.application_users(settings.amqp)
 
-    async def status(self) -> dict[str, Any]:
+    async def status(self) -> NodeStatus:
         """Return the answer of ``node.status``."""
-        counters = self.store.counters
-        return {
-            "kind": self.settings.node.kind,
-            "node": str(self.address),
-            "started_at": utc_text(self.started_at),
-            "store_uuid": self.recovered.store_uuid,
-            "boot": self.recovered.boot,
-            "incarnation": f"{self.recovered.inc:x}",
-            "engine_starts": self.engine_starts,
-            "store_open": not self._is_lost and not self._is_restarting,
-            "counters": dict(self.engine_counters()),
-            "violations": self.engine_violations(),
-            **self.server.status(),
-            "store": {name: getattr(counters, name) for name in counters.__slots__},
-            "missing_commits": self.store.missing_commits,
-            "refused_rows": self.store.refusals.recent(),
-            "database": self.requirements.unmet,
-            "failing_jobs": self.clockwork.failing(),
-            "waiting_work": self.store.waiting,
-            "extract": self.nightly.last,
-            "credential_files": self._files.status(),
-            "telemetry": self.telemetry.status() if self.telemetry is not None else {},
-            "companions": {section: companion.status() for section, companion in self.companions.items()},
-        }
+        core = self.engine.core
+        return NodeStatus(
+            node=str(self.address),
+            kind=self.settings.node.kind,
+            started_at=utc_text(self.started_at),
+            store_uuid=self.recovered.store_uuid,
+            boot=self.recovered.boot,
+            incarnation=f"{self.recovered.inc:x}",
+            engine_starts=self.engine_starts,
+            store_open=not self._is_lost and not self._is_restarting,
+            counters=dict(core.counters.counts),
+            violations=core.misconduct.seen(core.now_ms() - SHOWN_MS),
+            amqp=self.server.figures(),
+            departures=self.server.departures(),
+            shortage=self.server.alarm,
+            store=self.store.counters,
+            missing_commits=self.store.missing_commits,
+            refused_rows=self.store.refusals.recent(),
+            database=self.requirements.unmet,
+            failing_jobs=self.clockwork.failing(),
+            waiting_work=self.store.waiting,
+            extract=self.nightly.last,
+            credential_files=self._files.status(),
+            telemetry=self.telemetry.status() if self.telemetry is not None else None,
+            companions={section: companion.status() for section, companion in self.companions.items()},
+        )
 
     async def checks(self) -> list[Check]:
         try:
             return checks(await self.status(), self.settings.tls.warn_days)
         except Unavailable as error:
             return [Check("store", FAILING, str(error))]
-
-    def engine_violations(self) -> list[dict[str, str | int]]:
-        """Return violations of the protocol by peers during the last day."""
-        raise NotImplementedError
-
-    def engine_counters(self) -> Mapping[str, int]:
-        raise NotImplementedError
 
     def latency(self) -> Mapping[Stage, Histogram]:
         return {}

@@ -131,7 +131,7 @@ async def test_a_flood_blocks_its_publisher_before_it_fills_memory_and_other_con
                     channel.publish("", "flood", header(body), body)
                 await asyncio.sleep(0)
         assert str(endpoints.server.alarm) == "low on memory"
-        assert endpoints.server.counts()["memory_bytes"] < 7_000_000
+        assert endpoints.server.figures().memory_bytes < 7_000_000
         await other.declare_queue("fine", exclusive=True)
         assert await other.get("fine") is None
         assert not working.is_blocked
@@ -141,7 +141,7 @@ async def test_a_flood_blocks_its_publisher_before_it_fills_memory_and_other_con
         async with asyncio.timeout(10):
             while len(endpoints.server.sessions) > 1:  # noqa: ASYNC110 - the state causes no event
                 await asyncio.sleep(0.01)
-        assert endpoints.server.counts()["memory_bytes"] == 0
+        assert endpoints.server.figures().memory_bytes == 0
         assert endpoints.server.alarm is None
 
 
@@ -246,7 +246,7 @@ async def test_the_server_counts_connections_queues_and_messages() -> None:
         for _ in range(3):
             channel.publish("", "q", header(b"abc"), b"abc")
         await channel.get("q")
-        counts = endpoints.server.counts()
+        counts = endpoints.server.figures()
         expected = {
             "connections": 1,
             "channels": 1,
@@ -256,15 +256,12 @@ async def test_the_server_counts_connections_queues_and_messages() -> None:
             "messages_ready": 2,
             "messages_unacked": 1,
         }
-        assert {name: counts[name] for name in expected} == expected
-        assert 9 < counts["memory_bytes"] < 3000
+        assert {name: getattr(counts, name) for name in expected} == expected
+        assert 9 < counts.memory_bytes < 3000
         await link.close()
         await endpoints.dial()
-        assert {name: endpoints.server.counts()[name] for name in ("published", "delivered", "queues")} == {
-            "published": 3,
-            "delivered": 1,
-            "queues": 0,
-        }
+        counts = endpoints.server.figures()
+        assert (counts.published, counts.delivered, counts.queues) == (3, 1, 0)
 
 
 async def test_a_node_blocks_its_publishers_with_a_reason() -> None:

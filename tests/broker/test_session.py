@@ -261,10 +261,10 @@ def test_garbage_after_the_protocol_header_ends_that_connection_only(broker: Run
 
 
 def test_the_connections_of_earlier_tests_leave_no_state(broker: RunningBroker) -> None:
-    counts = broker.call(broker.server.counts)
+    counts = broker.call(broker.server.figures)
     for _ in range(1000):
-        counts = broker.call(broker.server.counts)
-        if not counts["connections"]:
+        counts = broker.call(broker.server.figures)
+        if not counts.connections:
             break
         time.sleep(0.01)
-    assert counts["connections"] == counts["channels"] == counts["messages_unacked"] == 0
+    assert counts.connections == counts.channels == counts.messages_unacked == 0

@@ -30,13 +30,13 @@ LINE = {
 }  # fmt: skip
 TRACE = {"lk0": LK0, "events": [LINE], "others": [BAD], "unanswered": [{"node": BAD, "why": BAD}]}
 STATUS = {
-    "kind": BAD, "node": BAD, "started_at": BAD, "boot": BAD, "store_uuid": BAD, "incarnation": BAD, "shortage": BAD,
-    "hub": {"link": "down", "node": BAD, "last_error": BAD}, "sql_waiting": {BAD: BAD}, "counters": {BAD: BAD},
-    "partners": {BAD: {"online": True, "waiting": BAD}}, "certificates": {BAD: BAD}, "engine_starts": 2,
-    "certificate": {"state": BAD, "not_after": BAD, "days_left": BAD, "renew_at": BAD, "node": BAD},
+    "kind": BAD, "node": BAD, "started_at": BAD, "boot": 1, "store_uuid": BAD, "incarnation": BAD, "shortage": BAD,
+    "hub": {"link": "down", "node": BAD, "last_error": BAD}, "sql_waiting": {BAD: BAD}, "counters": {BAD: 1},
+    "partners": {BAD: {"online": True, "agreed": [BAD]}}, "certificates": {BAD: 1.0}, "engine_starts": 2,
+    "certificate": {"state": BAD, "not_after": BAD, "days_left": 1.0, "renew_at": BAD, "node": BAD},
     "extract": {"at": BAD, "exit_status": 1, "output": BAD},
-    "telemetry": {"exported": BAD, "failures": 1, "failing_since": 1, "last_error": BAD},
-    "datagrams": {"port": BAD, "strangers": 1, "peers": {BAD: {"state": "closed", "why": BAD, "sent": BAD}}},
+    "telemetry": {"exported": 1, "failures": 1, "failing_since": 1, "last_error": BAD},
+    "datagrams": {"port": 1, "strangers": 1, "peers": {BAD: {"state": "closed", "why": BAD}}},
 }  # fmt: skip
 PAGE = {
     "rows": [dict.fromkeys(("vhost", "name", "queue", "tag", "user", "peer", "client", "source"), BAD)],

@@ -10,14 +10,13 @@ from semq.console.charts import DOCUMENTS
 from semq.console.pages import failed, held
 from semq.console.words import ACTS, CHECKS, FIGURES
 from semq.service.monitoring import health
-from semq.service.monitoring.health import checks
 from semq.service.node import PROGRAMS
 from semq.service.operations.figures import BACKLOGS
 from semq.status_words import WORDS
 from semq.store.views.figures import KINDS
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Outcome, SendStatus
 from tests.console.texts import CONSOLE, WEB, all_texts, plurals
-from tests.service.monitoring.test_health import VIOLATIONS, with_datagram_path
+from tests.service.monitoring.test_health import VIOLATIONS, checks, with_datagram_path
 
 ANSWERS = {Arrival.NOT, Arrival.SETTLED}  # no row has them
 FIELDS = re.compile(r"%\(\w+\)s|\{\w+\}|`[^`]*`")  # placeholders and commands
@@ -36,7 +35,7 @@ def test_every_check_of_a_node_has_a_name_and_a_next_step() -> None:
         "credential_files": [{"setting": "x", "fault": "x", "file": "x", "days_left": None}],
         "sql_submissions": {"refused": 0}, "partners": {"1.56001": {"online": True, "quota_reached": True}},
     }  # fmt: skip
-    assert {check.name for check in checks(status, 14.0)} == CHECKS.keys()
+    assert {check.name for check in checks(status)} == CHECKS.keys()
     assert set(CHECK.findall(Path(health.__file__).read_text("utf-8"))) <= CHECKS.keys()
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from semq.answers.status import DatagramCounts
 from semq.clock import SystemClock, draw_secret
-from semq.datagrams.counts import DatagramCounts
 from semq.datagrams.errors import DatagramAddressUnusable
 from semq.datagrams.port import DatagramPort
 from semq.datagrams.session import DatagramTimes, Transmission

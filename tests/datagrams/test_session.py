@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semq.amqp.content import ContentHeader, Properties
+from semq.answers.status import DatagramCounts, LossState
 from semq.clock import draw_secret
 from semq.datagrams.channel import DatagramChannel
 from semq.datagrams.cipher import read_head
-from semq.datagrams.counts import DatagramCounts
 from semq.datagrams.document import CarriedDocument
 from semq.datagrams.path import SIZES
 from semq.datagrams.rate import FLOOR_BYTES_PER_S, START_BYTES_PER_S
@@ -130,7 +130,7 @@ def test_both_directions_open_without_a_document() -> None:
     ends = TwoEnds().settle()
     assert ends.hub.open_channel is not None
     assert ends.node.open_channel is not None
-    assert ends.node.status()["datagram_bytes"] == SIZES[-1]
+    assert ends.node.status().datagram_bytes == SIZES[-1]
 
 
 def test_the_hub_sends_nothing_before_an_authenticated_datagram() -> None:
@@ -246,7 +246,7 @@ def test_documents_that_the_connection_must_carry_are_counted_by_reason() -> Non
     assert not ends.node.send(document())
     ends.ports[1].result = Transmission.TOO_LARGE
     assert not ends.node.send(document())
-    assert ends.node.status()["datagram_bytes"] == SIZES[0]
+    assert ends.node.status().datagram_bytes == SIZES[0]
     assert (ends.node.counts.too_large, ends.node.counts.too_fast, ends.node.counts.sent) == (2, 2, 2)
 
 
@@ -258,9 +258,8 @@ def test_a_document_for_which_the_receiver_has_no_room_is_dropped_and_not_counte
     assert (ends.hub.counts.full, ends.hub.counts.received, ends.hub.counts.lost) == (1, 0, 0)
     ends.pass_time(2)
     assert (ends.node.counts.full_there, ends.node.counts.lost_there) == (1, 0)
-    assert ends.hub.status()["recent_here"] == ends.node.status()["recent_there"] == {
-        "documents": 1, "lost": 0, "full": 1
-    }  # fmt: skip
+    recent = LossState(documents=1, lost=0, full=1)
+    assert ends.hub.status().recent_here == ends.node.status().recent_there == recent
 
 
 def test_the_rate_follows_the_loss_that_the_other_end_reports() -> None:
@@ -271,8 +270,8 @@ def test_the_rate_follows_the_loss_that_the_other_end_reports() -> None:
     ends.send_for(2, 100, lost_of_10=2)
     after_loss = ends.node.status()
     # In these two seconds the rate was first doubled, then halved.
-    assert (after_loss["bytes_per_s"], after_loss["slowed"]) == (rate_before, 1)
-    assert ends.hub.status()["bytes_per_s"] == START_BYTES_PER_S  # the other direction keeps its rate
+    assert (after_loss.bytes_per_s, after_loss.slowed) == (rate_before, 1)
+    assert ends.hub.status().bytes_per_s == START_BYTES_PER_S  # the other direction keeps its rate
     ends.send_for(30, 100, lost_of_10=2)
     assert ends.node.rate.bytes_per_s == FLOOR_BYTES_PER_S
     sent = ends.node.counts.sent
@@ -293,10 +292,10 @@ def test_a_path_that_opens_again_begins_at_the_first_rate() -> None:
         ends.node.tick()
         ends.ports[1].sent.clear()
     assert not ends.node.send(document())
-    assert ends.node.status()["not_open_now"] == 1
+    assert ends.node.status().not_open_now == 1
     ends.pass_time(20)
     assert ends.node.rate.bytes_per_s == START_BYTES_PER_S
-    assert (ends.node.status()["not_open_now"], ends.node.counts.not_open) == (0, 1)
+    assert (ends.node.status().not_open_now, ends.node.counts.not_open) == (0, 1)
 
 
 def test_new_keys_do_not_change_the_rate() -> None:
@@ -410,4 +409,4 @@ def test_a_closed_session_is_forgotten_by_its_port() -> None:
     ends = TwoEnds().settle()
     ends.hub.close()
     assert ends.ports[0].channels == {}
-    assert (ends.hub.status()["state"], ends.hub.status()["why"]) == ("closed", "there is no link")
+    assert (ends.hub.status().state, ends.hub.status().why) == ("closed", "there is no link")

@@ -11,14 +11,14 @@ import yaml
 from local_node.node import LocalNode
 from platform_node.node import HubNode
 from semq.engine.latency import Latency, Stage
-from semq.service.monitoring.metrics import Figures, render
+from semq.service.monitoring.metrics import render
 from spark_reconcile.report.metrics import metrics as reconciliation_metrics
 from tests.deploy import promtool
 from tests.deploy.programs import PROMTOOL
 from tests.deploy.promtool import evaluate, expectation, firing, growing, samples, series
 from tests.service.inprocess import InProcess, ask, linked
 from tests.service.monitoring.test_health import VIOLATIONS, status_with
-from tests.service.monitoring.test_metrics import CAUSES, QUEUES
+from tests.service.monitoring.test_metrics import figures_of
 from tests.spark_reconcile.report.examples import findings, source
 from tests.waiting import until
 
@@ -227,5 +227,5 @@ def of_all_families() -> Iterator[promtool.Sample]:
     latency.observe(Stage.DELIVERED, 0.1)
     parts: dict[str, Any] = {"extract": {"exit_status": 0, "at": "2031-01-01", "output": ""}}
     status = status_with(**parts) | {"violations": VIOLATIONS}
-    text = render(Figures(status, 14.0, 10_000, QUEUES, CAUSES, latency.histograms), detailed=True)
+    text = render(figures_of(status, latency), detailed=True)
     yield from samples(text, **NODE)

@@ -3,12 +3,11 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from local_node.node import LocalNode
-from platform_node.authority_roll import AuthorityRoll
+from platform_node.authority_roll import AuthorityRoll, RollStatus
 from platform_node.authority_state import Phase, read_roll
 from platform_node.node import HubNode
 from platform_node.registry import prepare_authority
@@ -27,14 +26,14 @@ def short_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform_node.node.ROLL_S", 0.1)
 
 
-async def status_of(hub: HubNode) -> dict[str, Any]:
+async def status_of(hub: HubNode) -> RollStatus:
     assert hub.authority_roll is not None
     return await hub.authority_roll.status()
 
 
 async def until_done(hub: HubNode) -> None:
     async def is_done() -> bool:
-        return bool((await status_of(hub))["phase"] == "done")
+        return bool((await status_of(hub)).phase == "done")
 
     await until(is_done)
 
@@ -104,10 +103,7 @@ async def test_the_change_waits_for_an_offline_node_until_it_is_left_behind(inpr
 
     async def waits_for_b_only() -> bool:
         result = await status_of(hub)
-        return (
-            result["waiting_for"] == ["1.56001"]
-            and "both" in {r["node"]: r["state"] for r in result["nodes"]}["1.10008"]
-        )
+        return list(result.waiting_for) == ["1.56001"] and "both" in {r.node: r.state for r in result.nodes}["1.10008"]
 
     await until(waits_for_b_only)
     assert hub.authority_roll is not None
@@ -162,10 +158,10 @@ async def test_all_instances_of_a_hub_share_certificates_and_change_their_author
 
         async def waits_for_second() -> bool:
             result = await status_of(first)
-            return (result["waiting_for_stores"], result["waiting_for"]) == (["2.2"], ["1.56001"])
+            return (list(result.waiting_for_stores), list(result.waiting_for)) == (["2.2"], ["1.56001"])
 
         await until(waits_for_second)
-        assert (await status_of(first))["phase"] == "believe"
+        assert (await status_of(first)).phase == "believe"
         second.authority_roll = roll
         await until_done(first)
         await until(lambda: uses_new_authority(a, first) and uses_new_authority(b, second))
@@ -175,7 +171,7 @@ async def test_all_instances_of_a_hub_share_certificates_and_change_their_author
             assert hub.registry.authority.fingerprint == answer["new"]
             await until(lambda identity=hub.node_identity: identity.trust.fingerprints == [answer["new"]])  # type: ignore[misc]
             assert is_issued_by(hub.node_identity.certificate, hub.registry.authority.certificate)
-        states = {row["state"] for row in (await status_of(second))["nodes"]}
+        states = {row.state for row in (await status_of(second)).nodes}
         assert states == {"trusts the new one only"}
         await linked(a, b)
         await until_ended(app, sent + await submit(app, "56001", "after"))

@@ -198,7 +198,7 @@ async def test_a_node_that_logs_in_too_often_has_to_wait(inprocess: InProcess) -
         hub.links.end_session_of("1.10008", ConnectionForced("test"))
         await until(lambda session=session: hub.engine.sessions.get("1.10008", session) is not session)  # type: ignore[misc]
     hub.links.end_session_of("1.10008", ConnectionForced("test"))
-    await until(lambda: TooManyLogins.code in str(hub.engine_violations()))
+    await until(lambda: TooManyLogins.code in str(hub.engine.core.misconduct.seen()))
     assert "1.10008" not in hub.engine.sessions
     assert "1.10008" not in hub.links.links
     hub.links._logins = RateAllowance(2, per_s=1.0)

@@ -46,7 +46,7 @@ async def test_a_revoked_node_is_disconnected_and_refused(inprocess: InProcess) 
     hub.clockwork.hasten("revocation")
     await until(lambda: "1.56001" not in hub.links.links)
     await until(lambda: "ACCESS_REFUSED" in b.uplink.last_error)
-    assert b.certificate_status()["state"] == "revoked"  # on the pages and commands of the node itself
+    assert b.certificate_status().state == "revoked"  # on the pages and commands of the node itself
     failing = {check.name: check.detail for check in checks(await b.status(), 14.0) if check.verdict == FAILING}
     assert {"link", "certificate"} <= failing.keys()
     assert "enrol the node again" in failing["certificate"]

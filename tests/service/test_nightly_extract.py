@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from local_node.node import LocalNode
+from semq.answers.status import ExtractStatus
 from semq.clock import SystemClock
 from semq.config import load
 from semq.service import nightly_extract
@@ -40,6 +41,11 @@ def node_with(inprocess: InProcess, more: str) -> LocalNode:
     return node
 
 
+def status_of(nightly: NightlyExtracts) -> ExtractStatus:
+    assert nightly.last is not None
+    return nightly.last
+
+
 async def start_extracting(node: LocalNode) -> None:
     await node.start()
     node.clockwork.hasten("extract")
@@ -67,8 +73,8 @@ async def test_a_failed_extract_is_repeated_and_does_not_affect_the_node(inproce
     node = node_with(inprocess, '[extract]\nat = "00:30"\nsalt_file = "not-there"\n')
     await start_extracting(node)
     await until(lambda: node.nightly.last)
-    assert node.nightly.last["exit_status"] == 78
-    assert "SEMQ-6008" in str(node.nightly.last["output"])
+    assert status_of(node.nightly).exit_status == 78
+    assert "SEMQ-6008" in status_of(node.nightly).output
     assert (node.nightly._due - datetime.now(UTC)).total_seconds() < RETRY_S
     assert (await ask(await inprocess.client(node), "node.status"))["ok"]
 
@@ -84,7 +90,7 @@ async def test_each_institution_of_a_virtual_server_extracts_its_ledger(inproces
         for node in nodes:
             node.clockwork.hasten("extract")
         await until(lambda: all(node.nightly.last for node in nodes))
-        assert [node.nightly.last["exit_status"] for node in nodes] == [0, 0], nodes[0].nightly.last
+        assert [status_of(node.nightly).exit_status for node in nodes] == [0, 0], nodes[0].nightly.last
     folders = {path.parent.name for path in (inprocess.folder / "shared").rglob("manifest.json")}
     assert folders == {f"ledger=1.{name}.1.1" for name in names}
 
@@ -104,7 +110,7 @@ async def test_extracts_of_one_process_run_one_after_another(tmp_path: Path, mon
     program = f"open({str(tmp_path / 'running')!r}, 'x').close(); import os; os.remove({str(tmp_path / 'running')!r})"
     nodes = [nightly_of(tmp_path, ManualClock(), monkeypatch, program, turn) for _ in range(4)]
     await asyncio.gather(*(node.run_if_due() for node in nodes))
-    assert [node.last["exit_status"] for node in nodes] == [0] * 4, nodes[-1].last
+    assert [status_of(node).exit_status for node in nodes] == [0] * 4, nodes[-1].last
 
 
 async def test_extracts_go_on_after_the_clock_was_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +121,7 @@ async def test_extracts_go_on_after_the_clock_was_set_back(tmp_path: Path, monke
     times = []
     for _ in range(49):
         await nightly.run_if_due()
-        times.append(nightly.last["at"])
+        times.append(status_of(nightly).at)
         clock.now += 3600
     assert sorted({datetime.fromisoformat(str(at)) - START for at in times}) == [
         timedelta(minutes=1), timedelta(hours=1, minutes=1), timedelta(hours=25, minutes=1),
@@ -131,7 +137,7 @@ async def test_an_extract_that_starts_while_its_node_stops_is_ended(
     nightly.make_due()
     await nightly.stop()
     await nightly.run_if_due()
-    assert nightly.last["exit_status"] == -SIGTERM
+    assert status_of(nightly).exit_status == -SIGTERM
 
 
 async def test_a_node_that_stops_ends_its_extract(inprocess: InProcess, caplog: pytest.LogCaptureFixture) -> None:

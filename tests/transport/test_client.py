@@ -97,9 +97,9 @@ async def test_a_blocked_publisher_is_notified_and_continues_when_memory_is_free
         assert not channel.may_publish
         waiting = asyncio.ensure_future(channel.wait_ready())
         consuming = await consumer.open_channel()
-        assert endpoints.server.counts()["memory_bytes"] < 4_000_000
+        assert endpoints.server.figures().memory_bytes < 4_000_000
         await consuming.consume("q", lambda batch: consuming.ack(batch[-1].delivery_tag, multiple=True))
         await waiting
         assert blocked == ["low on memory", None]
         assert ready
-        assert endpoints.server.counts()["alarms"] == 1
+        assert endpoints.server.figures().alarms == 1

@@ -46,8 +46,8 @@ async def reason_of_refusal(endpoints: ServedLinks, caplog: pytest.LogCaptureFix
     """Return the reason why a handshake failed, as logged by the listener."""
     with caplog.at_level(logging.WARNING, "semq.transport.handshakes"), pytest.raises(DialFailed):
         await endpoints.dial(tls=context)
-    await until(lambda: endpoints.server.counts()["handshakes_failed"])
-    assert endpoints.server.counts()["connections"] == 0
+    await until(lambda: endpoints.server.figures().handshakes_failed)
+    assert endpoints.server.figures().connections == 0
     return caplog.text
 
 
@@ -199,14 +199,14 @@ async def test_a_recorded_connection_cannot_be_replayed(tmp_path: Path, server: 
             link = await endpoints.dial(tls=client(tmp_path), port=proxy.sockets[0].getsockname()[1])
             await link.open_channel()
             await link.close()
-            accepted_before = endpoints.server.counts()["connections_accepted"]
+            accepted_before = endpoints.server.figures().connections_accepted
             reader, writer = await asyncio.open_connection("127.0.0.1", endpoints.server.port)
             writer.write(bytes(recorded))
             async with asyncio.timeout(60):
                 while await reader.read(65536):
                     pass
             writer.close()
-            assert endpoints.server.counts()["connections_accepted"] == accepted_before
+            assert endpoints.server.figures().connections_accepted == accepted_before
 
 
 async def test_nothing_is_sent_to_a_peer_with_an_unexpected_name(tmp_path: Path, server: ssl.SSLContext) -> None:

@@ -28,10 +28,10 @@ async def test_the_number_of_connections_is_limited() -> None:
         await endpoints.dial()
         with pytest.raises(DialFailed):
             await endpoints.dial()
-        assert endpoints.server.counts()["connections_refused"] == 1
+        assert endpoints.server.figures().connections_refused == 1
         await first.close()
         await endpoints.dial()
-        assert endpoints.server.counts()["connections"] == 2
+        assert endpoints.server.figures().connections == 2
 
 
 async def test_the_number_of_connections_from_one_address_is_limited() -> None:

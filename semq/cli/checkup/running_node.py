@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
+from semq.answers.status import Check, NodeHealth, NodeStatus
 from semq.app import Client, IncompleteAnswer
+from semq.app.answers import read_answer
 from semq.app.errors import BadUrl, LoginRefused, NodeUnreachable
 from semq.cli.checkup.finding import FAILING, OK, WARNING, Finding, failing
 from semq.config import reach
@@ -46,8 +48,8 @@ async def check(settings: Settings, patience_s: float) -> AsyncIterator[Finding]
         return
     try:
         await client.connect(once=True)
-        status = await client.request("node.status", {}, timeout_s=patience_s)
-        health = await client.request("node.health", {}, timeout_s=patience_s)
+        status = read_answer(NodeStatus, await client.request("node.status", {}, timeout_s=patience_s))
+        health = read_answer(NodeHealth, await client.request("node.health", {}, timeout_s=patience_s))
         page, missing_stores = await _ask_all_stores(client, "stuck.list", {"limit": STUCK_MAX}, patience_s)
         stuck = page["rows"] if page else []
         instances: list[dict[str, Any]] = []
@@ -61,12 +63,12 @@ async def check(settings: Settings, patience_s: float) -> AsyncIterator[Finding]
     finally:
         await client.close()
     expected = str(settings.address)
-    if status["node"] != expected:
-        detail = f"{status['node']} answers at this port, not {expected}"
+    if status.node != expected:
+        detail = f"{status.node} answers at this port, not {expected}"
         yield Finding("node", FAILING, detail, "Configure another port for one of the two nodes.")
         return
-    yield Finding("node", OK, f"{expected} since {status['started_at']}")
-    for check_ in health["checks"]:
+    yield Finding("node", OK, f"{expected} since {status.started_at}")
+    for check_ in health.checks:
         yield finding_of_check(check_, settings)
     own_store = f"{settings.node.semq_id}.{settings.node.semq_db_id}"
     for instance in instances:
@@ -83,9 +85,9 @@ async def check(settings: Settings, patience_s: float) -> AsyncIterator[Finding]
         yield Finding("stuck", OK)
 
 
-def finding_of_check(check_: dict[str, Any], settings: Settings) -> Finding:
+def finding_of_check(check_: Check, settings: Settings) -> Finding:
     """Return the finding about one check of the node's health."""
-    name, verdict, detail = check_["check"], check_["verdict"], check_["detail"]
+    name, verdict, detail = check_.name, check_.verdict, check_.detail
     if verdict == OK:
         return Finding(name, verdict, detail)
     if name == "link" and settings.hub is not None:

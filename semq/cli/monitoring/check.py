@@ -12,6 +12,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from semq.answers.status import NodeHealth, NodeStatus
 from semq.cli.output.printer import Output
 from semq.cli.session import Session, on_node
 from semq.errors import BadInput, SemqError, Unavailable
@@ -78,10 +79,10 @@ FIGURES_OF_VERDICTS = {"ok": 0, "warning": 1, "failing": 2}
 
 
 async def _node(session: Session, name: str) -> Reading:
-    answer = await session.ask("node.health")
-    faults = [row for row in answer["checks"] if row["verdict"] != "ok"]
-    text = "; ".join(f"{row['check']}: {row['detail'] or row['verdict']}" for row in faults)
-    return Reading(FIGURES_OF_VERDICTS[answer["verdict"]], text or f"{len(answer['checks'])} checks are ok")
+    answer = await session.read(NodeHealth, "node.health")
+    faults = [check for check in answer.checks if check.verdict != "ok"]
+    text = "; ".join(f"{check.name}: {check.detail or check.verdict}" for check in faults)
+    return Reading(FIGURES_OF_VERDICTS[answer.verdict], text or f"{len(answer.checks)} checks are ok")
 
 
 async def _stuck(session: Session, name: str) -> Reading:
@@ -104,17 +105,17 @@ async def _oldest(session: Session, name: str) -> Reading:
 
 
 async def _certificate(session: Session, name: str) -> Reading:
-    own = (await session.ask("node.status")).get("certificate")
-    if not own:
+    own = (await session.read(NodeStatus, "node.status")).certificate
+    if own is None:
         raise BadInput("The node has no certificate.")
-    return Reading(own["days_left"], f"{own['days_left']} days left, {own['state']}")
+    return Reading(own.days_left, f"{own.days_left} days left, {own.state}")
 
 
 async def _partner(session: Session, name: str) -> Reading:
-    status = await session.ask("node.status")
+    status = await session.read(NodeStatus, "node.status")
     address = name if "." in name else f"1.{name}"
-    if "partners" in status:
-        online = {node: facts["online"] for node, facts in status["partners"].items()}
+    if status.partners is not None:
+        online = {node: partner.online for node, partner in status.partners.items()}
     else:
         online = {row["node"]: row["online"] for row in await session.ask("nodes.list")}
     if address not in online:

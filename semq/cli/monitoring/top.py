@@ -6,7 +6,9 @@ from operator import itemgetter
 from typing import Annotated, Any, NamedTuple
 
 import typer
+from msgspec import to_builtins
 
+from semq.answers.status import AmqpFigures, NodeHealth, NodeStatus
 from semq.cli.node.status import TRAFFIC
 from semq.cli.output.values import age_of, brief_time, counted, node_name
 from semq.cli.session import Session, on_node
@@ -23,18 +25,18 @@ class Snapshot(NamedTuple):
     """The answers of a node at one time."""
 
     at: float  #: monotonic seconds
-    status: Mapping[str, Any]
-    health: Mapping[str, Any]
+    status: NodeStatus
+    health: NodeHealth
     queues: Mapping[str, Any]
     causes: Mapping[str, Any]
 
     @property
     def totals(self) -> dict[str, float]:
         """The counters of the engine since its store was opened, and of the broker since its start, keyed by name."""
-        amqp = self.status.get("amqp") or {}
+        amqp = self.status.amqp or AmqpFigures()
         return {
-            **(self.status.get("counters") or {}),
-            **{f"amqp {name}": amqp.get(name, 0) for name, _ in BROKER_FIGURES},
+            **(self.status.counters or {}),
+            **{f"amqp {name}": getattr(amqp, name) for name, _ in BROKER_FIGURES},
         }
 
 
@@ -61,8 +63,8 @@ async def top(
 
 
 async def _snapshot(session: Session, at: float) -> Snapshot:
-    operations = ("node.status", "node.health", "queue.census", "stuck.causes")
-    return Snapshot(at, *[await session.ask(operation) for operation in operations])
+    status, health = await session.read(NodeStatus, "node.status"), await session.read(NodeHealth, "node.health")
+    return Snapshot(at, status, health, await session.ask("queue.census"), await session.ask("stuck.causes"))
 
 
 def _rates(now: Snapshot, before: Snapshot | None) -> dict[str, float]:
@@ -73,15 +75,15 @@ def _rates(now: Snapshot, before: Snapshot | None) -> dict[str, float]:
     """
     if before is None or now.at <= before.at:
         return {}
-    previous = before.totals if before.status.get("started_at") == now.status.get("started_at") else {}
+    previous = before.totals if before.status.started_at == now.status.started_at else {}
     return {name: max(0.0, value - previous.get(name, 0)) / (now.at - before.at) for name, value in now.totals.items()}
 
 
 def _as_json(now: Snapshot, before: Snapshot | None) -> dict[str, Any]:
     return {
-        "node": now.status.get("node"),
-        "verdict": now.health["verdict"],
-        "checks": [row for row in now.health["checks"] if row["verdict"] != "ok"],
+        "node": now.status.node,
+        "verdict": now.health.verdict,
+        "checks": [to_builtins(check) for check in now.health.checks if check.verdict != "ok"],
         "per_s": {name: round(rate, 3) for name, rate in _rates(now, before).items()},
         "queues": now.queues,
         "stuck": now.causes["rows"],
@@ -90,11 +92,11 @@ def _as_json(now: Snapshot, before: Snapshot | None) -> dict[str, Any]:
 
 def _lines(now: Snapshot, before: Snapshot | None) -> Iterator[str]:
     status, queues = now.status, now.queues
-    started = status.get("started_at")
-    yield f"{node_name(status.get('node'))}  {now.health['verdict']}  up {age_of(started) if started else '?'}"
-    for row in now.health["checks"]:
-        if row["verdict"] != "ok":
-            yield f"  {row['verdict'].upper()} {row['check']}: {row['detail']}"
+    started = status.started_at
+    yield f"{node_name(status.node)}  {now.health.verdict}  up {age_of(started) if started else '?'}"
+    for check in now.health.checks:
+        if check.verdict != "ok":
+            yield f"  {check.verdict.upper()} {check.name}: {check.detail}"
     rates = _rates(now, before)
     yield ""
     yield f"{'figure':<34}{'per second':>10}{'total':>16}"

@@ -6,7 +6,10 @@
 from typing import Annotated, Any
 
 import typer
+from msgspec import to_builtins
 
+from semq.answers.status import NodeHealth, NodeStatus
+from semq.app.answers import read_answer
 from semq.cli.messages.presentation import name_of
 from semq.cli.node.status import print_counters, print_status
 from semq.cli.options.times import milliseconds_ago
@@ -29,22 +32,22 @@ async def status(
     if session.out.as_json:
         session.out.data(answer)
     elif counters:
-        print_counters(session.out, answer)
+        print_counters(session.out, read_answer(NodeStatus, answer))
     else:
-        print_status(session.out, answer)
+        print_status(session.out, read_answer(NodeStatus, answer))
 
 
 @group.command()
 @on_node
 async def health(session: Session) -> None:
     """Show whether the node works, and what needs attention soon; exit status 1 if something fails."""
-    answer = await session.ask("node.health")
+    answer = await session.read(NodeHealth, "node.health")
     if session.out.as_json:
-        session.out.data(answer)
+        session.out.data(to_builtins(answer))
     else:
         columns = (("check", "<"), ("verdict", "<"), ("detail", "<"))
-        session.out.table(columns, ((row["check"], row["verdict"], row["detail"]) for row in answer["checks"]))
-    if answer["verdict"] == "failing":
+        session.out.table(columns, ((check.name, check.verdict, check.detail) for check in answer.checks))
+    if answer.verdict == "failing":
         raise typer.Exit(1)
 
 
@@ -64,8 +67,8 @@ async def metrics(
 @on_node
 async def incarnation(session: Session) -> None:
     """Show the identity of the store: uuid, number of openings (boot), incarnation (a new one for each opening)."""
-    answer = await session.ask("node.status")
-    facts = {name: answer.get(name) for name in ("node", "store_uuid", "boot", "incarnation", "started_at")}
+    answer = await session.read(NodeStatus, "node.status")
+    facts = {name: getattr(answer, name) for name in ("node", "store_uuid", "boot", "incarnation", "started_at")}
     if session.out.as_json:
         session.out.data(facts)
     else:

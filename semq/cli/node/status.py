@@ -1,18 +1,16 @@
-"""The printed form of ``semq node status``.
+"""The printed form of ``semq node status``."""
 
-Any field at the first level of the answer may be absent: the node may have an older version.
-"""
+from collections.abc import Iterator
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+import msgspec
 
+from semq.answers.status import AmqpFigures, DirectLink, NodeStatus, PartnerStatus, PathState
 from semq.cli.output.printer import Output
 from semq.cli.output.table import Column
 from semq.cli.output.values import age_of, as_text, counted, local_time, moment, node_name
 from semq.counters import COUNTERS
 from semq.sizes import size
 
-Status = Mapping[str, Any]
 KINDS = {"local": "an institution's node", "platform": "the hub"}
 PARTNER_COLUMNS: tuple[Column, ...] = (
     ("partner", "<"), ("online", "<"), ("waiting", ">"), ("quota", "<"), ("may be sent to", "<"), ("sealing", "<"),
@@ -31,7 +29,7 @@ DATAGRAM_FIGURES = (
 )  # fmt: skip
 
 
-def print_status(out: Output, status: Status) -> None:
+def print_status(out: Output, status: NodeStatus) -> None:
     """Print sections and partners, without empty values."""
     for heading, section in SECTIONS:
         pairs = [(name, value) for name, value in section(status) if value not in ("", None)]
@@ -39,123 +37,112 @@ def print_status(out: Output, status: Status) -> None:
             out.line(heading)
             for name, value in pairs:
                 out.line(f"  {name:<14} {value}".rstrip())
-    partners = status.get("partners") or {}
-    if partners:
+    if status.partners:
         out.line("Partners")
-        out.table(PARTNER_COLUMNS, (_partner_cells(name, facts) for name, facts in sorted(partners.items())))
+        out.table(PARTNER_COLUMNS, (_partner_cells(name, partner) for name, partner in sorted(status.partners.items())))
 
 
-def print_counters(out: Output, status: Status) -> None:
+def print_counters(out: Output, status: NodeStatus) -> None:
     """Print the counters with their meanings, and the figures of AMQP and the store."""
-    counts = status.get("counters") or {}
+    counts = status.counters or {}
     known = [name for name in COUNTERS if name in counts]
     unknown = sorted(counts.keys() - COUNTERS.keys())  # counters of a node of another version
     out.table(COUNTER_COLUMNS, [(name, counts[name], COUNTERS.get(name, "")) for name in (*known, *unknown)])
-    out.facts({name: status[name] for name in OTHER_FIGURES if status.get(name)})
+    figures = msgspec.to_builtins(status)
+    out.facts({name: figures[name] for name in OTHER_FIGURES if figures.get(name)})
 
 
-def _node(status: Status) -> Iterator[tuple[str, str]]:
-    kind = str(status.get("kind") or "")
-    yield "node", f"{node_name(status.get('node'))}, {KINDS.get(kind, kind)}"
-    started_at = status.get("started_at")
+def _node(status: NodeStatus) -> Iterator[tuple[str, str]]:
+    yield "node", f"{node_name(status.node)}, {KINDS.get(status.kind, status.kind)}"
+    started_at = status.started_at
     yield "running since", f"{local_time(started_at)} ({age_of(started_at)})" if started_at else ""
-    start = f"start {status.get('boot')}, incarnation {status.get('incarnation')}"
-    yield "store", f"{status.get('store_uuid')}, {start}"
+    yield "store", f"{status.store_uuid}, start {status.boot}, incarnation {status.incarnation}"
 
 
-def _direct_link(partner: str, link: Mapping[str, Any]) -> str:
-    if link["link"] == "up":
-        return f"{partner}: up, dialled by {link['dialled_by']}, {counted(link.get('sent', 0), 'document')} sent"
-    return f"{partner}: DOWN: {link['last_error'] or 'the partner has not dialled'}"
+def _direct_link(partner: str, link: DirectLink) -> str:
+    if link.is_up:
+        return f"{partner}: up, dialled by {link.dialled_by}, {counted(link.sent, 'document')} sent"
+    return f"{partner}: DOWN: {link.last_error or 'the partner has not dialled'}"
 
 
-def _work(status: Status) -> Iterator[tuple[str, str]]:
-    yield "store", "open" if status.get("store_open") else "being opened: nothing is accepted meanwhile"
-    if int(status.get("engine_starts") or 1) > 1:
-        yield "opened", f"{counted(status['engine_starts'], 'time')} since the start"
-    yield "lacks commits", status.get("missing_commits", "")
-    if missing := status.get("missing"):
-        yield "missing", f"{counted(missing['count'], 'document')} since {missing['since']}: `semq node missing`"
-    hub = status.get("hub")
-    if hub is not None:
-        is_up = hub.get("link") == "up"
-        reason = hub.get("last_error") or "not dialled yet"
-        yield "link to hub", f"up, {hub.get('node')}" if is_up else f"DOWN: {reason}"
-    elif "hub" in status:
+def _work(status: NodeStatus) -> Iterator[tuple[str, str]]:
+    yield "store", "open" if status.store_open else "being opened: nothing is accepted meanwhile"
+    if (status.engine_starts or 1) > 1:
+        yield "opened", f"{counted(status.engine_starts, 'time')} since the start"
+    yield "lacks commits", status.missing_commits or ""
+    if missing := status.missing:
+        yield "missing", f"{counted(missing.count, 'document')} since {missing.since}: `semq node missing`"
+    if link := status.link:
+        yield "link to hub", f"up, {link.node}" if link.is_up else f"DOWN: {link.last_error or 'not dialled yet'}"
+    elif status.hub is None:
         yield "link to hub", "none: this node has no hub"
-    for partner, link in (status.get("direct") or {}).items():
-        yield "direct link", _direct_link(partner, link)
-    publishers = f"BLOCKED: {status['shortage']}" if status.get("shortage") else "may send"
-    yield "publishers", "REFUSED: the node is drained until its next start" if status.get("drained") else publishers
-    amqp = status.get("amqp") or {}
-    yield "connections", f"{amqp.get('connections', 0)}, with {counted(amqp.get('channels', 0), 'channel')}"
-    ready, unacked = amqp.get("messages_ready", 0), amqp.get("messages_unacked", 0)
-    beside = " beside the inboxes" if status.get("kind") == "local" else ""
-    figures = f"{counted(ready, 'message')} ready, {unacked} with consumers"
-    yield "broker queues", f"{amqp.get('queues', 0)}{beside}: {figures}"
-    yield "broker memory", size(amqp.get("memory_bytes", 0))
+    for partner, direct in (status.direct or {}).items():
+        yield "direct link", _direct_link(partner, direct)
+    publishers = f"BLOCKED: {status.shortage}" if status.shortage else "may send"
+    yield "publishers", "REFUSED: the node is drained until its next start" if status.drained else publishers
+    amqp = status.amqp or AmqpFigures()
+    yield "connections", f"{amqp.connections}, with {counted(amqp.channels, 'channel')}"
+    beside = " beside the inboxes" if status.kind == "local" else ""
+    figures = f"{counted(amqp.messages_ready, 'message')} ready, {amqp.messages_unacked} with consumers"
+    yield "broker queues", f"{amqp.queues}{beside}: {figures}"
+    yield "broker memory", size(amqp.memory_bytes)
 
 
-def _traffic(status: Status) -> Iterator[tuple[str, str]]:
-    counters = status.get("counters") or {}
+def _traffic(status: NodeStatus) -> Iterator[tuple[str, str]]:
+    counters = status.counters or {}
     for name in TRAFFIC:
         if counters.get(name):
             yield str(counters[name]), COUNTERS[name]
 
 
-def _waiting(status: Status) -> Iterator[tuple[str, str]]:
-    for target, reason in (status.get("sql_waiting") or {}).items():
+def _waiting(status: NodeStatus) -> Iterator[tuple[str, str]]:
+    for target, reason in (status.sql_waiting or {}).items():
         yield "sent by SQL", f"documents for {node_name(target)} wait: {as_text(reason)}"
 
 
-def _certificate(status: Status) -> Iterator[tuple[str, str]]:
-    own = status.get("certificate")
+def _certificate(status: NodeStatus) -> Iterator[tuple[str, str]]:
+    own = status.certificate
     if own:
-        yield "own", f"{own.get('state')}, until {local_time(own.get('not_after'))} ({own.get('days_left')} days left)"
-        yield "renewal", local_time(own.get("renew_at"))
-    for node, days in sorted((status.get("certificates") or {}).items()):
+        yield "own", f"{own.state}, until {local_time(own.not_after)} ({own.days_left} days left)"
+        yield "renewal", local_time(own.renew_at)
+    for node, days in sorted((status.certificates or {}).items()):
         yield node_name(node), f"{days} days left"
 
 
-def _violations(status: Status) -> Iterator[tuple[str, str]]:
-    for violation in status.get("violations") or ():
-        times = f"{counted(violation['count'], 'time')}, last {moment(violation['last'])}"
-        yield node_name(violation["who"]), f"{violation['what']} {times}: {as_text(violation['text'])}"
+def _violations(status: NodeStatus) -> Iterator[tuple[str, str]]:
+    for violation in status.violations or ():
+        times = f"{counted(violation.count, 'time')}, last {moment(violation.last)}"
+        yield node_name(violation.who), f"{violation.what} {times}: {as_text(violation.text)}"
 
 
-def _extract(status: Status) -> Iterator[tuple[str, str]]:
-    last = status.get("extract")
-    if last:
-        result = "done" if last.get("exit_status") == 0 else f"FAILED with status {last.get('exit_status')}"
-        yield "last extract", f"{local_time(last.get('at'))} {result}: {last.get('output')}"
+def _extract(status: NodeStatus) -> Iterator[tuple[str, str]]:
+    if last := status.extract:
+        result = f"FAILED with status {last.exit_status}" if last.exit_status else "done"
+        yield "last extract", f"{local_time(last.at)} {result}: {last.output}"
 
 
-def _telemetry(facts: Status) -> Iterator[tuple[str, str]]:
-    spans = facts.get("telemetry")
-    if spans:
-        yield "spans", ", ".join(f"{spans.get(name) or 0} {name}" for name in ("exported", "waiting", "dropped"))
-        if spans.get("failures"):
-            yield "collector", f"FAILS since {moment(spans['failing_since'])}: {as_text(spans.get('last_error') or '')}"
+def _telemetry(status: NodeStatus) -> Iterator[tuple[str, str]]:
+    if spans := status.telemetry:
+        yield "spans", f"{spans.exported} exported, {spans.waiting} waiting, {spans.dropped} dropped"
+        if spans.failures:
+            yield "collector", f"FAILS since {moment(spans.failing_since)}: {as_text(spans.last_error)}"
 
 
-def _datagrams(facts: Status) -> Iterator[tuple[str, str]]:
-    datagrams = facts.get("datagrams")
-    if not datagrams:
+def _datagrams(status: NodeStatus) -> Iterator[tuple[str, str]]:
+    datagrams = status.datagrams
+    if datagrams is None:
         return
-    yield (
-        "UDP port",
-        f"{datagrams.get('port')}, {counted(datagrams.get('strangers', 0), 'datagram')} from unknown senders",
-    )
-    for peer, path in sorted((datagrams.get("peers") or {}).items()):
+    yield "UDP port", f"{datagrams.port}, {counted(datagrams.strangers, 'datagram')} from unknown senders"
+    for peer, path in sorted(datagrams.peers.items()):
         yield node_name(peer), _path(path)
-        shown = [name for name in DATAGRAM_FIGURES if path.get(name) or name in DATAGRAM_FIGURES[:3]]
-        yield "", ", ".join(f"{path.get(name) or 0} {name.replace('_', ' ')}" for name in shown)
+        shown = [name for name in DATAGRAM_FIGURES if getattr(path, name) or name in DATAGRAM_FIGURES[:3]]
+        yield "", ", ".join(f"{getattr(path, name)} {name.replace('_', ' ')}" for name in shown)
 
 
-def _path(facts: Status) -> str:
-    if facts.get("state") != "open":
-        return f"CLOSED: {as_text(facts.get('why') or '')}"
-    return f"open, up to {facts.get('datagram_bytes')} bytes each, {size(facts.get('bytes_per_s'))}/s"
+def _path(path: PathState) -> str:
+    if path.state != "open":
+        return f"CLOSED: {as_text(path.why)}"
+    return f"open, up to {path.datagram_bytes} bytes each, {size(path.bytes_per_s)}/s"
 
 
 SECTIONS = (
@@ -171,12 +158,12 @@ SECTIONS = (
 )
 
 
-def _partner_cells(name: str, facts: Mapping[str, Any]) -> tuple[object, ...]:
+def _partner_cells(name: str, partner: PartnerStatus) -> tuple[object, ...]:
     return (
         node_name(name),
-        "unknown" if facts.get("online", False) is None else bool(facts.get("online")),
-        facts.get("waiting"),
-        "REACHED" if facts.get("quota_reached") else "",
-        bool(facts.get("allowed")),
-        "possible" if facts.get("sealable") else "no certificate",
+        "unknown" if partner.online is None else partner.online,
+        partner.waiting,
+        "REACHED" if partner.quota_reached else "",
+        partner.allowed,
+        "possible" if partner.sealable else "no certificate",
     )

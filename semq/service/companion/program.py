@@ -16,6 +16,7 @@ from typing import Any
 
 import structlog
 
+from semq.answers.status import CompanionStatus
 from semq.clock import Clock
 from semq.service.companion.section_states import ReportedStates
 from semq.umx_t import retry
@@ -61,14 +62,14 @@ class Companion:
     def is_running(self) -> bool:
         return self._process is not None and self._process.returncode is None
 
-    def status(self) -> dict[str, Any]:
-        return {
-            "running": self.is_running,
-            "starts": self.starts,
-            "exit": self.exit_status,
-            "failing": self.states.status(),
-            "counts": dict(self.states.counts),
-        }
+    def status(self) -> CompanionStatus:
+        return CompanionStatus(
+            running=self.is_running,
+            starts=self.starts,
+            exit=self.exit_status,
+            failing=dict(sorted(self.states.failing.items())),
+            counts=dict(self.states.counts),
+        )
 
     def start(self) -> None:
         if self._running is None:

@@ -7,25 +7,16 @@ second for the counts of a section. The node shows the failing sections in its h
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import msgspec
 
+from semq.answers.status import FailingSection
 from semq.clock import Clock
 from semq.foreign_text import shown
 
 ERROR_MAX = 500  # characters of an error in a line
 SECTIONS_MAX = 1000  # sections of one companion that its node remembers
 COUNTS_S = 1.0  # between two lines about the counts of a section
-
-
-class FailingSection(msgspec.Struct, frozen=True):
-    """A section whose last attempt has failed."""
-
-    failures: int  #: consecutive failures
-    since: int  #: time of the first of these failures, milliseconds since 1970
-    error: str  #: text of the last error
-    is_paused: bool  #: requests are made one at a time, with pauses, because several have failed
 
 
 class StateLine(msgspec.Struct, frozen=True):
@@ -95,6 +86,3 @@ class ReportedStates:
             self.failing.pop(state.section, None)
         elif state.section in self.failing or len(self.failing) < SECTIONS_MAX:
             self.failing[state.section] = state.failing
-
-    def status(self) -> dict[str, Any]:
-        return {name: msgspec.to_builtins(state) for name, state in sorted(self.failing.items())}

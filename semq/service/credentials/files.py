@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from cryptography import x509
 
+from semq.answers.status import FileStatus
 from semq.clock import Clock
 from semq.config.settings import Settings
 from semq.moments import utc_text
@@ -72,15 +73,15 @@ class FileFinding(NamedTuple):
     fault: str = ""  #: why it cannot be used; empty if it can
     not_after: datetime | None = None  #: the first end of a certificate in it
 
-    def status(self, now: datetime) -> dict[str, Any]:
+    def status(self, now: datetime) -> FileStatus:
         ends = self.not_after
-        return {
-            "setting": self.setting,
-            "file": self.file,
-            "fault": self.fault,
-            "not_after": utc_text(ends) if ends is not None else "",
-            "days_left": round((ends - now) / timedelta(days=1), 2) if ends is not None else None,
-        }
+        return FileStatus(
+            setting=self.setting,
+            file=self.file,
+            fault=self.fault,
+            not_after=utc_text(ends) if ends is not None else "",
+            days_left=round((ends - now) / timedelta(days=1), 2) if ends is not None else None,
+        )
 
 
 def named_files(settings: Settings) -> Iterator[NamedFile]:
@@ -144,5 +145,5 @@ class CredentialFiles:
     async def _repeat(self) -> None:
         self._findings = await asyncio.to_thread(examine, self._settings())
 
-    def status(self) -> list[dict[str, Any]]:
+    def status(self) -> list[FileStatus]:
         return [finding.status(self._clock.wall()) for finding in self._findings]

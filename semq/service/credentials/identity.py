@@ -6,11 +6,13 @@ A node that uses TLS has an identity. Without TLS, an enrolled local node has on
 import ssl
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 import structlog
 from cryptography import x509
+from msgspec.structs import asdict
 
+from semq.answers import OperationAnswer
+from semq.answers.status import CertificateStatus
 from semq.clock import Clock
 from semq.config.settings import Settings
 from semq.errors import SemqError
@@ -40,6 +42,16 @@ def ring_of(settings: Settings) -> KeyRing:
 def trust_of(settings: Settings, ring: KeyRing) -> TrustStore:
     """Return the trusted authorities of a configuration. Raises TrustUnreadable."""
     return TrustStore.read(settings.tls.trust or ring.trust_path)
+
+
+class KeySlot(OperationAnswer, frozen=True, kw_only=True):
+    """A key of a node, with its certificate if there is one."""
+
+    slot: str  #: active, next, previous, retired
+    key_id: str
+    serial: str | None
+    not_after: str | None
+    days_left: float | None
 
 
 class NodeIdentity:
@@ -123,7 +135,7 @@ class NodeIdentity:
         self.current = current
         self._contexts.clear()
         self._jitter, self._warned_at = self._clock.random(), None
-        log.warning("certificate_adopted", **self.status())
+        log.warning("certificate_adopted", **asdict(self.status()))
 
     def replace_authorities(self, authorities: Sequence[x509.Certificate]) -> None:
         """Trust these authorities only; the caller must create new contexts. Raises TrustNeeded, TrustUnreadable."""
@@ -173,26 +185,26 @@ class NodeIdentity:
         now, state = self._clock.wall(), self.state
         if state in ("ending", "expired") and (self._warned_at is None or now - self._warned_at > WARN_EVERY):
             self._warned_at = now
-            log.warning("certificate_ends", **self.status())
+            log.warning("certificate_ends", **asdict(self.status()))
         for key_id in self.ring.delete_retired(now, self._settings.tls.keep_keys_days):
             log.info("key_forgotten", key_id=key_id)
 
-    def slots(self) -> list[dict[str, Any]]:
+    def slots(self) -> list[KeySlot]:
         return slots_of(self.ring, self._clock.wall())
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> CertificateStatus:
         certificate = self.certificate
-        return {
-            "node": str(certificate.node),
-            "state": self.state,
-            "serial": certificate.serial_text,
-            "fingerprint": certificate.fingerprint,
-            "key_id": certificate.key_id,
-            "not_after": utc_text(certificate.not_after),
-            "days_left": days_left(certificate.not_after, self._clock.wall()),
-            "renew_at": utc_text(self.renew_at),
-            "fault": self.fault,
-        }
+        return CertificateStatus(
+            node=str(certificate.node),
+            state=self.state,
+            serial=certificate.serial_text,
+            fingerprint=certificate.fingerprint,
+            key_id=certificate.key_id,
+            not_after=utc_text(certificate.not_after),
+            days_left=days_left(certificate.not_after, self._clock.wall()),
+            renew_at=utc_text(self.renew_at),
+            fault=self.fault,
+        )
 
 
 def days_left(end: datetime, now: datetime) -> float:
@@ -200,19 +212,19 @@ def days_left(end: datetime, now: datetime) -> float:
     return round((end - now) / timedelta(days=1), 2)
 
 
-def slots_of(ring: KeyRing, now: datetime) -> list[dict[str, Any]]:
+def slots_of(ring: KeyRing, now: datetime) -> list[KeySlot]:
     """Return the facts about every slot of a key ring, for display."""
     slots = []
     for slot, key_id in ring.slots().all():
         certificate = ring.certificate(key_id)
         slots.append(
-            {
-                "slot": slot,
-                "key_id": key_id,
-                "serial": certificate.serial_text if certificate else None,
-                "not_after": utc_text(certificate.not_after) if certificate else None,
-                "days_left": days_left(certificate.not_after, now) if certificate else None,
-            }
+            KeySlot(
+                slot=slot,
+                key_id=key_id,
+                serial=certificate.serial_text if certificate else None,
+                not_after=utc_text(certificate.not_after) if certificate else None,
+                days_left=days_left(certificate.not_after, now) if certificate else None,
+            )
         )
     return slots
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import structlog
 
+from semq.answers.status import DatagramCounts, DatagramStatus, PathState
 from semq.clock import Clock, draw_secret
 from semq.config.datagrams import DatagramsSection
-from semq.datagrams.counts import DatagramCounts
 from semq.datagrams.document import CarriedDocument
 from semq.datagrams.errors import DatagramAddressUnusable
 from semq.datagrams.port import DatagramPort
@@ -49,13 +49,12 @@ class DatagramEnd:
     def stop(self) -> None:
         self.port.close()
 
-    def status(self) -> dict[str, Any]:
-        """Return the port, the state by peer, and the number of datagrams that name no channel (``strangers``)."""
-        return {
-            "port": self.port.number,
-            "strangers": self.port.strangers,
-            "peers": {peer: link.session.status() for peer, link in sorted(self._links.items())},
-        }
+    def status(self) -> DatagramStatus:
+        return DatagramStatus(
+            port=self.port.number,
+            strangers=self.port.strangers,
+            peers={peer: link.session.status() for peer, link in sorted(self._links.items())},
+        )
 
 
 class OfferingEnd(DatagramEnd):
@@ -154,16 +153,14 @@ class DiallingEnd(DatagramEnd):
             link.session.accept(record, address)
 
 
-def status_of(ends: Iterable[DatagramEnd]) -> dict[str, Any]:
+def status_of(ends: Iterable[DatagramEnd]) -> DatagramStatus:
     """Return the combined state of all ends of one node. Of two channels with a peer, the open one is shown."""
-    combined: dict[str, Any] = {"port": None, "strangers": 0, "peers": {}}
-    for status in (end.status() for end in ends):
-        combined["port"] = combined["port"] or status["port"]
-        combined["strangers"] += status["strangers"]
-        for peer, facts in status["peers"].items():
-            if peer not in combined["peers"] or facts["state"] == "open":
-                combined["peers"][peer] = facts
-    return combined
+    states = [end.status() for end in ends]
+    peers: dict[str, PathState] = {}
+    for state in states:
+        peers |= {peer: path for peer, path in state.peers.items() if peer not in peers or path.state == "open"}
+    port = next((state.port for state in states if state.port), None)
+    return DatagramStatus(port=port, strangers=sum(state.strangers for state in states), peers=peers)
 
 
 async def _resolve(host: str, port: int) -> tuple[int, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from semq.amqp.content import ContentHeader
-from semq.datagrams.counts import DatagramCounts
+from semq.answers.status import DatagramCounts
 from semq.datagrams.document import CarriedDocument
 from semq.datagrams.port import DatagramPort
 from semq.umx_t.address import Address

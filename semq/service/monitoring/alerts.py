@@ -19,12 +19,13 @@ from tempfile import TemporaryFile
 import msgspec
 import structlog
 
+from semq.answers.status import Check
 from semq.clock import Clock
 from semq.config.sections import AlertsSection as AlertSettings
 from semq.foreign_text import shortened, shown
 from semq.moments import utc_text
 from semq.service.clockwork import ScheduledJob
-from semq.service.monitoring.health import OK, Check
+from semq.service.monitoring.health import OK
 from semq.umx_t import retry
 
 log = structlog.get_logger("semq.alerts")

@@ -12,11 +12,11 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from semq import __version__
+from semq.answers.status import NodeStatus, PathState
 from semq.counters import COUNTERS
 from semq.engine.latency import BOUNDS_S, Histogram, Stage
 from semq.service.monitoring.health import VERDICTS, checks
 
-Status = Mapping[str, Any]
 Sample = tuple[Mapping[str, str], float]
 # Figures of the AMQP endpoint that are sums since the start; the others are current values.
 SUMS = frozenset(
@@ -33,7 +33,7 @@ IGNORED = "forged repeated unreadable full".split()
 class Figures:
     """The values from which the families (metrics of one name) are made."""
 
-    status: Status
+    status: NodeStatus
     warn_days: float  #: a certificate that ends within this number of days causes a warning
     now_ms: int
     queues: Mapping[str, Any] = field(default_factory=dict)  #: answer of ``queue.census``
@@ -56,22 +56,25 @@ class Metric(NamedTuple):
 
 def _number(name: str) -> Callable[[Figures], list[Sample]]:
     """Return a function that makes a sample from a number of the status."""
-    return lambda figures: [({}, float(figures.status[name]))] if figures.status.get(name) is not None else []
+    return lambda figures: _sample(getattr(figures.status, name))
 
 
 def _numbers(part: str, label: str) -> Callable[[Figures], list[Sample]]:
     """Return a function that makes a sample from each entry of a part of the status."""
-    return lambda figures: [({label: name}, value) for name, value in figures.status.get(part, {}).items()]
+    return lambda figures: [({label: name}, value) for name, value in (getattr(figures.status, part) or {}).items()]
 
 
 def _number_in(part: str, name: str) -> Callable[[Figures], list[Sample]]:
     """Return a function that makes a sample from a number in a part of the status."""
-    return lambda figures: [({}, float(figures.status[part][name]))] if name in figures.status.get(part, {}) else []
+    return lambda figures: _sample(getattr(getattr(figures.status, part), name, None))
+
+
+def _sample(value: float | None) -> list[Sample]:
+    return [] if value is None else [({}, float(value))]
 
 
 def _info(figures: Figures) -> list[Sample]:
-    labels = {name: str(figures.status.get(name, "")) for name in ("node", "kind")}
-    return [(labels | {"version": __version__}, 1.0)]
+    return [({"node": figures.status.node, "kind": figures.status.kind, "version": __version__}, 1.0)]
 
 
 def _seconds(text: Any) -> float:
@@ -79,7 +82,7 @@ def _seconds(text: Any) -> float:
 
 
 def _started(figures: Figures) -> list[Sample]:
-    return [({}, _seconds(figures.status["started_at"]))] if figures.status.get("started_at") else []
+    return [({}, _seconds(figures.status.started_at))] if figures.status.started_at else []
 
 
 def _verdicts(figures: Figures) -> list[Sample]:
@@ -90,135 +93,128 @@ def _verdicts(figures: Figures) -> list[Sample]:
 
 
 def _link(figures: Figures) -> list[Sample]:
-    return [({}, float(figures.status["hub"]["link"] == "up"))] if figures.status.get("hub") else []
+    return [({}, float(figures.status.link.is_up))] if figures.status.link else []
 
 
 def _direct_links(figures: Figures) -> list[Sample]:
-    links = figures.status.get("direct")
-    states = Counter(link["link"] for link in links.values()) if links else Counter[str]()
+    links = figures.status.direct
+    states = Counter(link.link for link in links.values()) if links else Counter[str]()
     return [({"state": state}, float(states[state])) for state in ("up", "down")] if links else []
 
 
 def _direct_ups(figures: Figures) -> list[Sample]:
-    return [
-        ({"node": node}, float(link["link"] == "up")) for node, link in (figures.status.get("direct") or {}).items()
-    ]
+    return [({"node": node}, float(link.is_up)) for node, link in (figures.status.direct or {}).items()]
 
 
 def _direct_sent(figures: Figures) -> list[Sample]:
-    return [({"node": node}, float(link["sent"])) for node, link in (figures.status.get("direct") or {}).items()]
+    return [({"node": node}, float(link.sent)) for node, link in (figures.status.direct or {}).items()]
 
 
 def _own_days(figures: Figures) -> list[Sample]:
-    own = figures.status.get("certificate")
-    return [({}, own["days_left"])] if own else []
+    own = figures.status.certificate
+    return [({}, own.days_left)] if own else []
 
 
 def _file_days(figures: Figures) -> list[Sample]:
-    rows = figures.status.get("credential_files") or []
-    return [({"setting": row["setting"]}, row["days_left"]) for row in rows if row["days_left"] is not None]
+    rows = figures.status.credential_files or ()
+    return [({"setting": row.setting}, row.days_left) for row in rows if row.days_left is not None]
 
 
 def _partners(figures: Figures) -> list[Sample]:
-    if "partners" not in figures.status:
+    if figures.status.partners is None:
         return []
-    states = Counter(PRESENCE[facts["online"]] for facts in figures.status["partners"].values())
+    states = Counter(PRESENCE[partner.online] for partner in figures.status.partners.values())
     return [({"state": state}, states[state]) for state in PRESENCE.values()]
 
 
 def _partner_online(figures: Figures) -> list[Sample]:
-    partners = figures.status.get("partners", {})
-    return [({"node": node}, float(facts["online"])) for node, facts in partners.items() if facts["online"] is not None]
+    partners = figures.status.partners or {}
+    return [({"node": node}, float(partner.online)) for node, partner in partners.items() if partner.online is not None]
 
 
 def _companions(figures: Figures) -> list[Sample]:
-    return [
-        ({"program": name}, float(state["running"])) for name, state in figures.status.get("companions", {}).items()
-    ]
+    return [({"program": name}, float(state.running)) for name, state in (figures.status.companions or {}).items()]
 
 
 def _failing_sections(figures: Figures) -> list[Sample]:
-    companions = figures.status.get("companions", {}).items()
-    return [({"program": name}, float(len(state["failing"]))) for name, state in companions]
+    companions = (figures.status.companions or {}).items()
+    return [({"program": name}, float(len(state.failing))) for name, state in companions]
 
 
 def _section_events(figures: Figures) -> list[Sample]:
     return [
         ({"program": name, "section": section, "event": event}, count)
-        for name, state in figures.status.get("companions", {}).items()
-        for section, counts in sorted(state["counts"].items())
+        for name, state in (figures.status.companions or {}).items()
+        for section, counts in sorted(state.counts.items())
         for event, count in sorted(counts.items())
     ]
 
 
 def _violations(figures: Figures) -> list[Sample]:
     counts: Counter[tuple[str, str]] = Counter()
-    for violation in figures.status.get("violations") or ():
-        counts[violation["who"], violation["what"]] += violation["count"]
+    for violation in figures.status.violations or ():
+        counts[violation.who, violation.what] += violation.count
     return [({"node": node, "code": code}, count) for (node, code), count in counts.items()]
 
 
 def _extract_at(figures: Figures) -> list[Sample]:
-    last = figures.status.get("extract")
-    return [({}, _seconds(last["at"]))] if last else []
+    last = figures.status.extract
+    return [({}, _seconds(last.at))] if last else []
 
 
 def _extract_status(figures: Figures) -> list[Sample]:
-    last = figures.status.get("extract")
-    return [({}, last["exit_status"])] if last else []
+    last = figures.status.extract
+    return [({}, last.exit_status)] if last else []
 
 
 def _spans(figures: Figures) -> list[Sample]:
-    facts = figures.status.get("telemetry")
-    return [({"result": name}, facts[name]) for name in ("exported", "dropped", "forgotten")] if facts else []
+    spans = figures.status.telemetry
+    return [({"result": name}, getattr(spans, name)) for name in ("exported", "dropped", "forgotten")] if spans else []
 
 
 def _telemetry_up(figures: Figures) -> list[Sample]:
-    facts = figures.status.get("telemetry")
-    return [({}, float(not facts["failures"]))] if facts else []
+    spans = figures.status.telemetry
+    return [({}, float(not spans.failures))] if spans else []
 
 
-def _datagram_peers(figures: Figures) -> Iterable[Mapping[str, Any]]:
-    peers: Mapping[str, Mapping[str, Any]] = figures.status.get("datagrams", {}).get("peers", {})
-    return peers.values()
+def _datagram_peers(figures: Figures) -> Iterable[PathState]:
+    return figures.status.datagrams.peers.values() if figures.status.datagrams is not None else ()
 
 
 def _datagram_sums(names: Iterable[str], label: str) -> Callable[[Figures], list[Sample]]:
     """Return a function that makes a sample for each name: the sum over all peers."""
 
     def samples(figures: Figures) -> list[Sample]:
-        if "datagrams" not in figures.status:
+        if figures.status.datagrams is None:
             return []
-        return [({label: name}, float(sum(peer[name] for peer in _datagram_peers(figures)))) for name in names]
+        return [({label: name}, float(sum(getattr(peer, name) for peer in _datagram_peers(figures)))) for name in names]
 
     return samples
 
 
 def _datagram_slowdowns(figures: Figures) -> list[Sample]:
-    return (
-        [({}, float(sum(peer["slowed"] for peer in _datagram_peers(figures))))] if "datagrams" in figures.status else []
-    )
+    return [({}, float(sum(peer.slowed for peer in _datagram_peers(figures))))] if figures.status.datagrams else []
 
 
 def _datagram_ignored(figures: Figures) -> list[Sample]:
-    if "datagrams" not in figures.status:
+    if figures.status.datagrams is None:
         return []
     return [
-        ({"reason": "strangers"}, figures.status["datagrams"]["strangers"]),
+        ({"reason": "strangers"}, figures.status.datagrams.strangers),
         *_datagram_sums(IGNORED, "reason")(figures),
     ]
 
 
 def _datagram_paths(figures: Figures) -> list[Sample]:
-    if "datagrams" not in figures.status:
+    if figures.status.datagrams is None:
         return []
-    states = Counter(peer["state"] for peer in _datagram_peers(figures))
+    states = Counter(peer.state for peer in _datagram_peers(figures))
     return [({"state": state}, float(states[state])) for state in ("open", "closed")]
 
 
 def _events(figures: Figures) -> list[Sample]:
     # Counters begin with a sample of 0: Prometheus cannot see the first event of a counter that begins with 1.
-    counters = figures.status.get("counters")
+    counters = figures.status.counters
     return [({"event": name}, counters.get(name, 0)) for name in COUNTERS] if counters is not None else []
 
 
@@ -255,7 +251,7 @@ def _age_s(figures: Figures, since_ms: int) -> float:
 
 def _inboxes(figures: Figures) -> Sequence[Mapping[str, Any]] | None:
     """Return the inboxes with unread documents; None at a hub and before the first census."""
-    is_counted = figures.queues.get("as_of") and figures.status.get("kind") == "local"
+    is_counted = figures.queues.get("as_of") and figures.status.kind == "local"
     return figures.queues["inboxes"] if is_counted else None
 
 

@@ -14,6 +14,7 @@ from msgspec import Meta
 from sqlalchemy import Connection
 
 from semq.access_rights import AccessRole
+from semq.answers import OperationAnswer
 from semq.clock import Clock
 from semq.foreign_text import shortened
 from semq.moments import utc_text
@@ -54,13 +55,29 @@ class ListAudit(Arguments, frozen=True, kw_only=True):
     limit: Limit = 50
 
 
+class AuditLine(OperationAnswer, frozen=True, kw_only=True):
+    """A line of the audit log: an act, or a payload that was shown."""
+
+    number: int
+    at: str
+    who: str
+    via: str  #: means of access
+    peer: str
+    act: str
+    arguments: dict[str, Any]
+    outcome: str  #: asked, done, refused, failed
+    detail: str
+    asked: int | None  #: number of the line that was written before the act
+    read_payload: bool
+
+
 class AuditOperations:
     """The handler of ``audit.list``."""
 
     def __init__(self, node: AuditedNode) -> None:
         self._node = node
 
-    async def list(self, arguments: ListAudit) -> list[dict[str, Any]]:
+    async def list(self, arguments: ListAudit) -> list[AuditLine]:
         """List acts and shown payloads: user, means of access, operation, time and outcome."""
         wanted = AuditFilter(
             who=arguments.who,
@@ -73,7 +90,7 @@ class AuditOperations:
             limit=arguments.limit,
         )
         lines = await self._node.store.execute(store.lines, wanted)
-        return [line | {"at": utc_text(line["at"], exact=True)} for line in lines]
+        return [AuditLine(**line | {"at": utc_text(line["at"], exact=True)}) for line in lines]
 
 
 def _moment(ms: int | None) -> datetime | None:

@@ -8,11 +8,13 @@ argument ``after`` for the following page. A request makes one pass over all nam
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Generic, Protocol, TypeVar
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from semq.access_rights import AccessRole
+from semq.answers import OperationAnswer
+from semq.broker.definitions import AnyQueue
 from semq.broker.queues.queue import Queue
 from semq.broker.server import AmqpServer
 from semq.errors import Unavailable
@@ -23,8 +25,7 @@ from semq.service.operations.operation import BoundOperation, Caller, look
 
 CLIENT_NAME_MAX = 80  # characters
 Key = tuple[str, ...]  # the sort key of a row: virtual host, main name, and more
-Row = dict[str, Any]
-Page = dict[str, Any]  # ``rows`` and ``next``
+Row = TypeVar("Row", bound=OperationAnswer)
 Entry = tuple[Key, Callable[[], Row]]  # a key, and the function that builds its row
 
 
@@ -40,6 +41,96 @@ class BrokerPage(Arguments, frozen=True, kw_only=True):
     ] = ()
 
 
+class Page(OperationAnswer, Generic[Row], frozen=True, kw_only=True):
+    """A page of a list."""
+
+    rows: list[Row]
+    next: Key | None  #: argument ``after`` of the following page; null on the last page
+
+
+class QueueRow(OperationAnswer, frozen=True, kw_only=True):
+    """A queue of applications, or one that the node itself serves (``kind`` service), with fewer facts."""
+
+    vhost: str
+    name: str
+    kind: str  #: queue or service
+    consumers: int
+    unacked: int
+    ready: int | UnsetType = UNSET  #: messages; documents of an inbox as of the last census
+    durable: bool | UnsetType = UNSET
+    auto_delete: bool | UnsetType = UNSET
+    exclusive: bool | UnsetType = UNSET
+    arguments: dict[str, str] | UnsetType = UNSET
+
+
+class ConsumerRow(OperationAnswer, frozen=True, kw_only=True):
+    """A consumer."""
+
+    vhost: str
+    queue: str
+    tag: str
+    peer: str
+    channel: int
+    user: str
+    client: str
+    connected_at: int  #: milliseconds since 1970 UTC
+    prefetch: int
+    unacked: int
+    acks: bool
+    exclusive: bool
+    priority: int
+
+
+class ConnectionRow(OperationAnswer, frozen=True, kw_only=True):
+    """An open connection."""
+
+    vhost: str
+    user: str
+    peer: str
+    client: str
+    connected_at: int  #: milliseconds since 1970 UTC
+    tls: bool
+    channels: int
+    published: int
+    delivered: int
+    unacked: int
+
+
+class ChannelRow(OperationAnswer, frozen=True, kw_only=True):
+    """A channel."""
+
+    vhost: str
+    user: str
+    peer: str
+    number: int
+    mode: str  #: tx, confirm, or empty
+    prefetch: int
+    unacked: int
+    consumers: int
+
+
+class ExchangeRow(OperationAnswer, frozen=True, kw_only=True):
+    """An exchange."""
+
+    vhost: str
+    name: str
+    type: str
+    durable: bool
+    auto_delete: bool
+    internal: bool
+    bindings: int
+
+
+class BindingRow(OperationAnswer, frozen=True, kw_only=True):
+    """A binding."""
+
+    vhost: str
+    source: str
+    destination: str
+    kind: str  #: of the destination: queue or exchange
+    routing_key: str
+
+
 class ServingNode(Protocol):
     """The part of the node that these operations use."""
 
@@ -53,7 +144,7 @@ class BrokerOperations:
     def __init__(self, node: ServingNode) -> None:
         self._node = node
 
-    async def queues(self, arguments: BrokerPage) -> Page:
+    async def queues(self, arguments: BrokerPage) -> Page[QueueRow]:
         """List queues with their messages and consumers; the documents in inboxes are those of the last census."""
         documents = await self._unacknowledged_documents() if _may_have_inboxes(arguments) else None
         return page(queues(self._node.server, documents), arguments)
@@ -73,27 +164,27 @@ class BrokerOperations:
         used = [name for name in inboxes if is_inbox(name)] + [name for name in rows if name in inboxes]
         return {name: rows.get(name, 0) for name in used} if census["as_of"] else None
 
-    async def consumers(self, arguments: BrokerPage) -> Page:
+    async def consumers(self, arguments: BrokerPage) -> Page[ConsumerRow]:
         """List consumers, sorted by queue."""
         return page(consumers(self._node.server), arguments)
 
-    async def connections(self, arguments: BrokerPage) -> Page:
+    async def connections(self, arguments: BrokerPage) -> Page[ConnectionRow]:
         """List open connections, sorted by user."""
         return page(connections(self._node.server), arguments)
 
-    async def channels(self, arguments: BrokerPage) -> Page:
+    async def channels(self, arguments: BrokerPage) -> Page[ChannelRow]:
         """List channels, sorted by user."""
         return page(channels(self._node.server), arguments)
 
-    async def exchanges(self, arguments: BrokerPage) -> Page:
+    async def exchanges(self, arguments: BrokerPage) -> Page[ExchangeRow]:
         """List exchanges; the node itself processes what is published to an exchange of a type x-…."""
         return page(exchanges(self._node.server), arguments)
 
-    async def bindings(self, arguments: BrokerPage) -> Page:
+    async def bindings(self, arguments: BrokerPage) -> Page[BindingRow]:
         """List bindings, sorted by source."""
         return page(bindings(self._node.server), arguments)
 
-    async def workers(self, arguments: BrokerPage) -> Page:
+    async def workers(self, arguments: BrokerPage) -> Page[ConsumerRow]:
         """List the consumers of this institution's inboxes: workers and other applications."""
         return page(inbox_consumers(self._node.server), arguments)
 
@@ -102,7 +193,7 @@ def _may_have_inboxes(wanted: BrokerPage) -> bool:
     return wanted.vhost in (None, APPLICATIONS) and (INBOX.startswith(wanted.name) or is_inbox(wanted.name))
 
 
-def page(entries: Iterable[Entry], wanted: BrokerPage) -> Page:
+def page(entries: Iterable[Entry[Row]], wanted: BrokerPage) -> Page[Row]:
     """Return the page of matching entries after ``wanted.after``; ``next`` is None on the last page."""
     matching = (
         (key, build)
@@ -111,10 +202,10 @@ def page(entries: Iterable[Entry], wanted: BrokerPage) -> Page:
     )
     first = heapq.nsmallest(wanted.limit + 1, matching, key=lambda entry: entry[0])
     rows = [build() for _, build in first[: wanted.limit]]
-    return {"rows": rows, "next": list(first[wanted.limit - 1][0]) if len(first) > wanted.limit else None}
+    return Page(rows=rows, next=first[wanted.limit - 1][0] if len(first) > wanted.limit else None)
 
 
-def queues(server: AmqpServer, documents: Mapping[str, int] | None = None) -> Iterator[Entry]:
+def queues(server: AmqpServer, documents: Mapping[str, int] | None = None) -> Iterator[Entry[QueueRow]]:
     """Yield the queues. ``documents``: numbers of unacknowledged documents by inbox; other service queues have none."""
     consumers_of: dict[Key, list[Any]] = {}
     for session, channel in _channels(server):
@@ -127,20 +218,28 @@ def queues(server: AmqpServer, documents: Mapping[str, int] | None = None) -> It
             yield key, partial(_queue, key, queue, consumers_of.get(key, []), count)
 
 
-def _queue(key: Key, queue: Any, consumers: list[Any], documents: int | None) -> Row:
-    row: Row = {"vhost": key[0], "name": key[1], "kind": "service", "consumers": len(consumers)}
+def _queue(key: Key, queue: AnyQueue, consumers: list[Any], documents: int | None) -> QueueRow:
     if not isinstance(queue, Queue):
         unacked = sum(consumer.unacked for consumer in consumers)
-        ready = {} if documents is None else {"ready": max(documents - unacked, 0)}
-        return row | ready | {"unacked": unacked}
-    return row | {
-        "kind": "queue", "durable": queue.durable, "auto_delete": queue.auto_delete,
-        "exclusive": queue.owner is not None, "ready": len(queue.ready), "unacked": queue.unacked,
-        "arguments": {str(name): shortened(str(value), 200) for name, value in queue.arguments.items()},
-    }  # fmt: skip
+        ready = UNSET if documents is None else max(documents - unacked, 0)
+        return QueueRow(
+            vhost=key[0], name=key[1], kind="service", consumers=len(consumers), unacked=unacked, ready=ready
+        )
+    return QueueRow(
+        vhost=key[0],
+        name=key[1],
+        kind="queue",
+        consumers=len(consumers),
+        unacked=queue.unacked,
+        ready=len(queue.ready),
+        durable=queue.durable,
+        auto_delete=queue.auto_delete,
+        exclusive=queue.owner is not None,
+        arguments={str(name): shortened(str(value), 200) for name, value in queue.arguments.items()},
+    )
 
 
-def consumers(server: AmqpServer) -> Iterator[Entry]:
+def consumers(server: AmqpServer) -> Iterator[Entry[ConsumerRow]]:
     """Yield the consumers."""
     for session, channel in _channels(server):
         for consumer in list(channel.consumers.values()):
@@ -148,53 +247,73 @@ def consumers(server: AmqpServer) -> Iterator[Entry]:
             yield key, partial(_consumer, key, consumer, session)
 
 
-def _consumer(key: Key, consumer: Any, session: Any) -> Row:
-    return {
-        "vhost": key[0], "queue": key[1], "tag": key[2], "peer": key[3], "channel": int(key[4]),
-        "user": session.info.user, "client": _client_name(session), "connected_at": _connected_at(session),
-        "prefetch": consumer.prefetch, "unacked": consumer.unacked, "acks": not consumer.no_ack,
-        "exclusive": consumer.exclusive, "priority": consumer.priority,
-    }  # fmt: skip
+def _consumer(key: Key, consumer: Any, session: Any) -> ConsumerRow:
+    return ConsumerRow(
+        vhost=key[0],
+        queue=key[1],
+        tag=key[2],
+        peer=key[3],
+        channel=int(key[4]),
+        user=session.info.user,
+        client=_client_name(session),
+        connected_at=_connected_at(session),
+        prefetch=consumer.prefetch,
+        unacked=consumer.unacked,
+        acks=not consumer.no_ack,
+        exclusive=consumer.exclusive,
+        priority=consumer.priority,
+    )
 
 
-def inbox_consumers(server: AmqpServer) -> Iterator[Entry]:
+def inbox_consumers(server: AmqpServer) -> Iterator[Entry[ConsumerRow]]:
     """Yield the consumers of this institution's inboxes."""
     return ((key, build) for key, build in consumers(server) if is_inbox(key[1]))
 
 
-def connections(server: AmqpServer) -> Iterator[Entry]:
+def connections(server: AmqpServer) -> Iterator[Entry[ConnectionRow]]:
     """Yield the open connections."""
     for session in _sessions(server):
         key = (session.vhost.name, session.info.user, str(session.info.peer))
         yield key, partial(_connection, key, session)
 
 
-def _connection(key: Key, session: Any) -> Row:
+def _connection(key: Key, session: Any) -> ConnectionRow:
     channels = list(session.channels.values())
-    return {
-        "vhost": key[0], "user": key[1], "peer": key[2], "client": _client_name(session),
-        "connected_at": _connected_at(session), "tls": session.info.peer.tls, "channels": len(channels),
-        "published": session.published, "delivered": session.delivered,
-        "unacked": sum(len(channel.unacked) for channel in channels),
-    }  # fmt: skip
+    return ConnectionRow(
+        vhost=key[0],
+        user=key[1],
+        peer=key[2],
+        client=_client_name(session),
+        connected_at=_connected_at(session),
+        tls=session.info.peer.tls,
+        channels=len(channels),
+        published=session.published,
+        delivered=session.delivered,
+        unacked=sum(len(channel.unacked) for channel in channels),
+    )
 
 
-def channels(server: AmqpServer) -> Iterator[Entry]:
+def channels(server: AmqpServer) -> Iterator[Entry[ChannelRow]]:
     """Yield the channels."""
     for session, channel in _channels(server):
         key = (session.vhost.name, session.info.user, str(session.info.peer), f"{channel.number:05}")
         yield key, partial(_channel, key, channel)
 
 
-def _channel(key: Key, channel: Any) -> Row:
-    mode = "tx" if channel.transaction is not None else "confirm" if channel.confirms is not None else ""
-    return {
-        "vhost": key[0], "user": key[1], "peer": key[2], "number": channel.number, "mode": mode,
-        "prefetch": channel.prefetch, "unacked": len(channel.unacked), "consumers": len(channel.consumers),
-    }  # fmt: skip
+def _channel(key: Key, channel: Any) -> ChannelRow:
+    return ChannelRow(
+        vhost=key[0],
+        user=key[1],
+        peer=key[2],
+        number=channel.number,
+        mode="tx" if channel.transaction is not None else "confirm" if channel.confirms is not None else "",
+        prefetch=channel.prefetch,
+        unacked=len(channel.unacked),
+        consumers=len(channel.consumers),
+    )
 
 
-def exchanges(server: AmqpServer) -> Iterator[Entry]:
+def exchanges(server: AmqpServer) -> Iterator[Entry[ExchangeRow]]:
     """Yield the exchanges."""
     for vhost in server.vhosts.values():
         for exchange in list(vhost.exchanges.values()):
@@ -202,14 +321,19 @@ def exchanges(server: AmqpServer) -> Iterator[Entry]:
             yield key, partial(_exchange, key, exchange)
 
 
-def _exchange(key: Key, exchange: Any) -> Row:
-    return {
-        "vhost": key[0], "name": key[1], "type": exchange.shown_type, "durable": exchange.durable,
-        "auto_delete": exchange.auto_delete, "internal": exchange.internal, "bindings": len(exchange.bindings),
-    }  # fmt: skip
+def _exchange(key: Key, exchange: Any) -> ExchangeRow:
+    return ExchangeRow(
+        vhost=key[0],
+        name=key[1],
+        type=exchange.shown_type,
+        durable=exchange.durable,
+        auto_delete=exchange.auto_delete,
+        internal=exchange.internal,
+        bindings=len(exchange.bindings),
+    )
 
 
-def bindings(server: AmqpServer) -> Iterator[Entry]:
+def bindings(server: AmqpServer) -> Iterator[Entry[BindingRow]]:
     """Yield the bindings."""
     for vhost in server.vhosts.values():
         for exchange in list(vhost.exchanges.values()):
@@ -220,8 +344,9 @@ def bindings(server: AmqpServer) -> Iterator[Entry]:
                 yield (*key, binding.arguments.hex()), partial(_binding, key)
 
 
-def _binding(key: Key) -> Row:
-    return dict(zip(("vhost", "source", "destination", "kind", "routing_key"), key, strict=True))
+def _binding(key: tuple[str, str, str, str, str]) -> BindingRow:
+    vhost, source, destination, kind, routing_key = key
+    return BindingRow(vhost=vhost, source=source, destination=destination, kind=kind, routing_key=routing_key)
 
 
 BROKER = tuple(

@@ -1,8 +1,9 @@
 """Operation ``msg.inquire``: inquire about a message now, before the next scheduled inquiry."""
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from semq.access_rights import AccessRole
+from semq.answers import OperationAnswer
 from semq.engine.time.schedule import Schedule
 from semq.service.message_names import error_for_ended, find_accepted, past_record
 from semq.service.operations.arguments import ByNameWhy
@@ -22,13 +23,21 @@ class InquiringNode(Protocol):
         """Return the engine's time in seconds."""
 
 
+class Inquiring(OperationAnswer, frozen=True, kw_only=True):
+    """A message about which the node inquires."""
+
+    name: str
+    lk0: str
+    inquiring: int  #: rows about which the node inquires: of the sender, of the receiver, or both
+
+
 class InquiryOperation:
     """The handler of ``msg.inquire``."""
 
     def __init__(self, node: InquiringNode) -> None:
         self._node = node
 
-    async def inquire(self, arguments: ByNameWhy, caller: Caller) -> dict[str, Any]:
+    async def inquire(self, arguments: ByNameWhy, caller: Caller) -> Inquiring:
         """Inquire about a message now, before the next scheduled inquiry."""
         node = self._node
         rows = await find_accepted(node.store, arguments.id)
@@ -40,7 +49,7 @@ class InquiryOperation:
                 inquiring += 1
         if not inquiring:
             raise error_for_ended(await past_record(node.store, rows[0]["lk0"]))
-        return {"name": rows[0]["name"], "lk0": rows[0]["lk0"], "inquiring": inquiring}
+        return Inquiring(name=rows[0]["name"], lk0=rows[0]["lk0"], inquiring=inquiring)
 
 
 INQUIRY = (act("msg.inquire", AccessRole.OPERATOR, ByNameWhy, InquiryOperation.inquire),)

@@ -4,14 +4,15 @@ A pause lasts until the job is resumed or the node ends. Jobs of ``NEVER_PAUSED`
 messages would stop or be lost, or links of expired or revoked certificates would stay.
 """
 
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Protocol
 
 import structlog
 from msgspec import Meta
 
 from semq.access_rights import AccessRole
+from semq.answers import OperationAnswer
 from semq.clock import Clock
-from semq.moments import utc_text
+from semq.moments import utc_text_or_none
 from semq.service.clockwork import Clockwork, ScheduledJob
 from semq.service.errors import BadArguments
 from semq.service.operations.arguments import Arguments
@@ -68,17 +69,33 @@ class PauseJob(ByJob, frozen=True, kw_only=True):
     why: Annotated[str, Meta(max_length=WHY_MAX, pattern=r"\S", description="Reason, shown to all operators.")]
 
 
+class JobState(OperationAnswer, frozen=True, kw_only=True):
+    """A scheduled job: its interval, runs and pause."""
+
+    name: str
+    does: str  #: what it does, for people
+    every_s: float
+    runs: int  #: since the start of the node
+    last_at: str | None
+    took_s: float  #: the last run
+    error: str  #: of the last run; empty: none
+    next_at: str | None
+    may_pause: bool
+    paused_at: str | None
+    paused_why: str
+
+
 class Jobs:
     """The handlers of ``job.*``."""
 
     def __init__(self, node: SchedulingNode) -> None:
         self._node = node
 
-    async def list(self, arguments: Arguments) -> list[dict[str, Any]]:
+    async def list(self, arguments: Arguments) -> list[JobState]:
         """List the scheduled jobs: interval, last run, next run, pause."""
         return [self._described(job) for job in self._node.clockwork.jobs]
 
-    async def run(self, arguments: ByJob, caller: Caller) -> dict[str, Any]:
+    async def run(self, arguments: ByJob, caller: Caller) -> JobState:
         """Run a job now, even if it is due later. The result of the run is in ``job.list``."""
         job = self._job_named(arguments.name)
         if self._node.clockwork.records[job.name].paused_at is not None:
@@ -88,7 +105,7 @@ class Jobs:
         self._node.clockwork.hasten(job.name)
         return self._described(job)
 
-    async def pause(self, arguments: PauseJob, caller: Caller) -> dict[str, Any]:
+    async def pause(self, arguments: PauseJob, caller: Caller) -> JobState:
         """Pause a job until it is resumed, or the node ends."""
         job = self._job_named(arguments.name)
         if job.name in NEVER_PAUSED:
@@ -98,7 +115,7 @@ class Jobs:
         log.warning("job_paused", job=job.name, by=caller.user, why=record.pause_reason)
         return self._described(job)
 
-    async def resume(self, arguments: ByJob, caller: Caller) -> dict[str, Any]:
+    async def resume(self, arguments: ByJob, caller: Caller) -> JobState:
         """Resume a paused job."""
         job = self._job_named(arguments.name)
         record = self._node.clockwork.records[job.name]
@@ -112,21 +129,21 @@ class Jobs:
                 return job
         raise BadArguments("The node has no job of this name; job.list lists its jobs.", name=name[:80])
 
-    def _described(self, job: ScheduledJob) -> dict[str, Any]:
+    def _described(self, job: ScheduledJob) -> JobState:
         record, next_at = self._node.clockwork.records[job.name], self._node.clockwork.next_run(job)
-        return {
-            "name": job.name,
-            "does": DESCRIPTIONS.get(job.name, ""),
-            "every_s": job.every_s,
-            "runs": record.runs,
-            "last_at": utc_text(record.last_at) if record.last_at else None,
-            "took_s": round(record.took_s, 3),
-            "error": record.error,
-            "next_at": utc_text(next_at) if next_at else None,
-            "may_pause": job.name not in NEVER_PAUSED,
-            "paused_at": utc_text(record.paused_at) if record.paused_at else None,
-            "paused_why": record.pause_reason,
-        }
+        return JobState(
+            name=job.name,
+            does=DESCRIPTIONS.get(job.name, ""),
+            every_s=job.every_s,
+            runs=record.runs,
+            last_at=utc_text_or_none(record.last_at),
+            took_s=round(record.took_s, 3),
+            error=record.error,
+            next_at=utc_text_or_none(next_at),
+            may_pause=job.name not in NEVER_PAUSED,
+            paused_at=utc_text_or_none(record.paused_at),
+            paused_why=record.pause_reason,
+        )
 
 
 JOBS = (

@@ -8,15 +8,16 @@ import structlog
 from msgspec import Meta
 
 from semq.access_rights import AccessRole
+from semq.answers.status import Check, NodeHealth, NodeStatus
 from semq.clock import Clock
 from semq.config.settings import Settings
 from semq.engine.latency import Histogram, Stage
 from semq.errors import Unavailable
-from semq.service.monitoring.health import Check, health
+from semq.service.monitoring.health import health
 from semq.service.monitoring.metrics import Figures, render
 from semq.service.operations.arguments import Arguments
 from semq.service.operations.operation import BoundOperation, Caller, act, look
-from semq.service.operations.reload import Reloading
+from semq.service.operations.reload import Reloaded, Reloading
 from semq.umx_t.address import Address
 
 log = structlog.get_logger("semq.operations")
@@ -46,7 +47,7 @@ class RunningNode(Protocol):
     reloading: Reloading
     clock: Clock
 
-    async def status(self) -> dict[str, Any]:
+    async def status(self) -> NodeStatus:
         """Return identity, state and figures."""
 
     async def checks(self) -> list[Check]:
@@ -62,18 +63,18 @@ class NodeOperations:
     def __init__(self, node: RunningNode) -> None:
         self._node = node
 
-    async def status(self, arguments: Arguments) -> dict[str, Any]:
+    async def status(self, arguments: Arguments) -> NodeStatus:
         """Show identity, state and figures of this node."""
         return await self._node.status()
 
-    async def health(self, arguments: Arguments) -> dict[str, Any]:
+    async def health(self, arguments: Arguments) -> NodeHealth:
         """Check whether the node needs attention, now or soon."""
         return health(str(self._node.address), await self._node.checks())
 
     async def metrics(self, arguments: ReadMetrics) -> dict[str, str]:
         """Return the figures of this node for Prometheus; those of the queues are from the last census."""
         node, queues, causes = self._node, {}, {}
-        status: dict[str, Any] = {"node": str(node.address), "kind": node.settings.node.kind, "store_open": False}
+        status = NodeStatus(node=str(node.address), kind=node.settings.node.kind, store_open=False)
         try:
             status = await node.status()
             queues, causes = await self._read("queue.census"), await self._read("stuck.causes")
@@ -88,7 +89,7 @@ class NodeOperations:
     async def _read(self, operation: str) -> Any:
         return await self._node.operations[operation]({}, Caller("metrics", "node.metrics"))
 
-    async def reload(self, arguments: ReloadConfiguration, caller: Caller) -> dict[str, Any]:
+    async def reload(self, arguments: ReloadConfiguration, caller: Caller) -> Reloaded:
         """Read the configuration again and apply what can change without a restart."""
         return await self._node.reloading.reload(dry_run=arguments.dry_run)
 

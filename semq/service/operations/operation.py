@@ -64,15 +64,14 @@ class Operation:
         return self.kind is Kind.ACT or self.role is AccessRole.PAYLOAD
 
     @property
+    def answer(self) -> Any:
+        """The type of the result, from the handler's annotation."""
+        return _answer(self.handler)
+
+    @property
     def summary(self) -> str:
         """The first sentence of the handler's docstring."""
         return _summary(self.handler)
-
-    @property
-    def answer(self) -> type[msgspec.Struct] | None:
-        """The type of the result; None if the handler has not declared a struct."""
-        answer = get_type_hints(self.handler).get("return")
-        return answer if isinstance(answer, type) and issubclass(answer, msgspec.Struct) else None
 
     def described(self) -> dict[str, Any]:
         """Return the row as JSON values."""
@@ -89,6 +88,11 @@ class Operation:
 def _summary(handler: Callable[..., Awaitable[Any]]) -> str:
     text = " ".join((inspect.getdoc(handler) or "").partition("\n\n")[0].split())
     return text.partition(". ")[0].rstrip(".") + "." if text else ""
+
+
+@cache
+def _answer(handler: Callable[..., Awaitable[Any]]) -> Any:
+    return get_type_hints(handler)["return"]
 
 
 def look(
@@ -128,7 +132,7 @@ class BoundOperation:
         operation = self.operation
         arguments = read_arguments(operation.name, operation.arguments, given)
         if operation.kind is Kind.LOOK:
-            result = await self.handle(arguments)
+            result = msgspec.to_builtins(await self.handle(arguments), enc_hook=str)
             if operation.is_recorded:
                 await self._note(given, caller, "done")
             return result
@@ -147,7 +151,7 @@ class BoundOperation:
             raise
         log.info("act_done", **facts)
         await self._note(given, caller, "done")
-        return result
+        return msgspec.to_builtins(result, enc_hook=str)
 
     async def _note(self, given: Mapping[str, Any], caller: Caller, outcome: str, detail: str = "") -> None:
         if self.note is not None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from semq.access_rights import AccessRole
+from semq.answers import OperationAnswer
 from semq.engine.people.stuck import IN_PIECES, StuckCause, Surroundings, is_overdue, stuck_cause, target_node
 from semq.engine.time.schedule import Schedule
 from semq.service.message_names import find_one
@@ -30,6 +31,25 @@ WAITS: dict[str, str] = {
 }
 
 
+class SideOutlook(OperationAnswer, frozen=True, kw_only=True):
+    """The event for which one side of a message waits."""
+
+    side: str
+    waits_for: str  #: a key of WAITS
+    asks_at: int | None  #: the next inquiry, milliseconds since 1970 UTC; null: none is planned
+    overdue: bool
+    cause: str | None  #: why the message is stuck; null: it is not
+    next_step: str
+
+
+class MessageOutlook(OperationAnswer, frozen=True, kw_only=True):
+    """A message, and what its sides at this node wait for."""
+
+    name: str
+    lk0: str
+    sides: list[SideOutlook]
+
+
 class OutlookNode(OverviewNode, Protocol):
     """The parts of a node that the operation uses."""
 
@@ -46,7 +66,7 @@ class Outlook:
     def __init__(self, node: OutlookNode) -> None:
         self._node = node
 
-    async def show(self, arguments: ByName) -> dict[str, Any]:
+    async def show(self, arguments: ByName) -> MessageOutlook:
         """Return the event for which a message waits at this node, and the time of the next inquiry about it."""
         node = self._node
         rows = await find_one(node.store, arguments.id)
@@ -58,16 +78,16 @@ class Outlook:
             schedule = node.schedule_of(row["side"]) if has_inquiries else None
             due = schedule.due_of(row["id"]) if schedule is not None else None
             sides.append(
-                {
-                    "side": row["side"],
-                    "waits_for": "person" if cause in NEED_PERSON else event,
-                    "asks_at": None if due is None else surroundings.now_ms + round((due - node.engine_time()) * 1000),
-                    "overdue": is_overdue(row, surroundings),
-                    "cause": cause.name if cause is not None else None,
-                    "next_step": cause.next_step(row) if cause is not None else "",
-                }
+                SideOutlook(
+                    side=row["side"],
+                    waits_for="person" if cause in NEED_PERSON else event,
+                    asks_at=None if due is None else surroundings.now_ms + round((due - node.engine_time()) * 1000),
+                    overdue=is_overdue(row, surroundings),
+                    cause=cause.name if cause is not None else None,
+                    next_step=cause.next_step(row) if cause is not None else "",
+                )
             )
-        return {"name": rows[0]["name"], "lk0": rows[0]["lk0"], "sides": sides}
+        return MessageOutlook(name=rows[0]["name"], lk0=rows[0]["lk0"], sides=sides)
 
 
 OUTLOOK = (look("msg.outlook", AccessRole.VIEWER, ByName, Outlook.show, "the console and the HTTP API"),)

@@ -11,6 +11,7 @@ from msgspec import Meta
 from sqlalchemy import Connection
 
 from semq.access_rights import AccessRole
+from semq.answers import OperationAnswer
 from semq.engine.secrecy.sealing import Sealing
 from semq.errors import BadInput
 from semq.moments import milliseconds
@@ -58,6 +59,25 @@ class VerifyLedger(Arguments, frozen=True, kw_only=True, rename={"first": "from"
     ] = None
 
 
+class CheckedLedger(OperationAnswer, frozen=True, kw_only=True, rename={"first": "from", "last": "to"}):
+    """The result of a check of the hash chain."""
+
+    first: str  #: first day, in UTC; empty: there are no links
+    last: str
+    lines: int
+    links: int
+    head: str  #: NUMBER:HASH of the newest link, for a later check; empty: there is none
+
+
+class DeliveryProof(OperationAnswer, frozen=True, kw_only=True):
+    """The proof of a delivery."""
+
+    lk0: str
+    receiver: str
+    stated_at: int  #: milliseconds since 1970 UTC, as the receiver states it
+    proof: str  #: contents of the proof file
+
+
 class NodeWithLedger(Protocol):
     """The part of a node that the check of the chain uses."""
 
@@ -77,20 +97,25 @@ class LedgerCheck:
     def __init__(self, node: NodeWithLedger) -> None:
         self._node = node
 
-    async def verify(self, arguments: VerifyLedger) -> dict[str, Any]:
+    async def verify(self, arguments: VerifyLedger) -> CheckedLedger:
         """Compare the lines of the ledger with its hash chain, by default for all kept days. Raises LedgerChanged."""
         store = self._node.store
         head = store.chain.head
 
-        def check(connection: Connection) -> dict[str, Any]:
+        def check(connection: Connection) -> CheckedLedger:
             raw = connection.connection.driver_connection
             assert raw is not None
             first = arguments.first or ledger_partitions.oldest(raw) or date(2000, 1, 1)
             raw.rollback()
             last = arguments.last or date(9999, 12, 30)
             result = chain.verify(raw, first, last, head, _read_head(arguments.head))
-            facts = {"from": result.first_day, "to": result.last_day, "lines": result.lines, "links": result.links}
-            return facts | {"head": _head_text(result.head)}
+            return CheckedLedger(
+                first=result.first_day,
+                last=result.last_day,
+                lines=result.lines,
+                links=result.links,
+                head=_head_text(result.head),
+            )
 
         return await store.execute(check)
 
@@ -112,7 +137,7 @@ class Proofs:
     def __init__(self, node: ProvingNode) -> None:
         self._node = node
 
-    async def prove(self, arguments: ByName) -> dict[str, Any]:
+    async def prove(self, arguments: ByName) -> DeliveryProof:
         """Return the contents of the proof file of a delivery.
 
         Raises NoReceipt, NotThere, NotAccepted, TooLate, BadArguments, and the errors of ``check_proof``.
@@ -158,7 +183,7 @@ class Proofs:
             certificates=[keys.certificate(receiver, key_id) or ""],
         )
         check_proof(proof, keys.signer(receiver, key_id))  # never return an invalid proof
-        return {"lk0": proof.lk0, "receiver": receiver, "stated_at": at, "proof": write_proof(proof).decode()}
+        return DeliveryProof(lk0=proof.lk0, receiver=receiver, stated_at=at, proof=write_proof(proof).decode())
 
     async def _salt(self, sealing: Sealing, lk0: str, detail: str) -> bytes | None:
         """Return the salt of a document; if it was sealed again, the salt of its first message.

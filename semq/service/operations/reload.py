@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import structlog
 
+from semq.answers import OperationAnswer
 from semq.broker.users import User
 from semq.config import load
 from semq.config.settings import Settings
@@ -40,6 +41,14 @@ RELOADED: dict[str, tuple[str, ...]] = {
     "protocol": ("quota_rows_per_partner", "quota_piece_bytes_per_partner", "overdue_s"),
 }
 NOT_NEW = ("direct", "folders", "webhooks")  # sections that are reloadable unless they are new or removed
+
+
+class Reloaded(OperationAnswer, frozen=True, kw_only=True):
+    """The differences of a configuration that was read again."""
+
+    changed: list[str]  #: keys whose new values are in use
+    restart: list[str]  #: keys that keep their values until the next start
+    ended: list[str]  #: users who lost a session because of the change
 
 
 class ReloadedNode(Protocol):
@@ -83,9 +92,8 @@ class Reloading:
         except Exception:
             log.exception("not_reloaded")
 
-    async def reload(self, *, dry_run: bool = False) -> dict[str, Any]:
-        """Read the configuration and apply it. Return the keys that have ``changed``, the keys that wait for a
-        ``restart``, and the users whose sessions have ``ended`` because of the change.
+    async def reload(self, *, dry_run: bool = False) -> Reloaded:
+        """Read the configuration and apply it.
 
         ``dry_run``: apply nothing. Raises ConfigInvalid, ConfigUnreadable, StoreUnavailable; then nothing has changed.
         """
@@ -96,11 +104,11 @@ class Reloading:
             changed, restart = differences(before, after), differences(after, configured)
             users = node.users_of(after)
             if dry_run:
-                return {"changed": changed, "restart": restart, "ended": []}
+                return Reloaded(changed=changed, restart=restart, ended=[])
             # No await from here on: no other task may see a part of the change.
             ended = node.reconfigure(after, users)
             log.info("reloaded", changed=changed, restart=restart, ended=ended)
-            return {"changed": changed, "restart": restart, "ended": ended}
+            return Reloaded(changed=changed, restart=restart, ended=ended)
 
     async def _reloadable(self, before: Settings, configured: Settings) -> Settings:
         """Return the configured settings; keys that need a restart keep their values from before the reload."""

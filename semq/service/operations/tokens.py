@@ -7,13 +7,14 @@ import hashlib
 from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Protocol
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from semq.access_rights import AccessRole, RightName
+from semq.answers import OperationAnswer
 from semq.clock import Clock, draw_secret
-from semq.moments import utc_text
+from semq.moments import utc_text, utc_text_or_none
 from semq.service.errors import BadArguments
 from semq.service.operations.arguments import Arguments, Limit
 from semq.service.operations.operation import Caller, act, look
@@ -55,6 +56,21 @@ class ListTokens(Arguments, frozen=True, kw_only=True):
     limit: Limit = 200
 
 
+class TokenFacts(OperationAnswer, frozen=True, kw_only=True):
+    """A token, without its text."""
+
+    id: str
+    name: str
+    scopes: tuple[str, ...]
+    inbox: str | None  #: only this user's inbox may be opened; null: every inbox
+    made_by: str
+    revoked_by: str | None
+    made_at: str
+    expires_at: str | None
+    revoked_at: str | None
+    token: str | UnsetType = UNSET  #: its text, only in the answer to its creation
+
+
 class NodeWithTokens(Protocol):
     """The parts of a node that the operations use."""
 
@@ -68,19 +84,19 @@ class TokenOperations:
     def __init__(self, node: NodeWithTokens) -> None:
         self._node = node
 
-    async def create(self, arguments: CreateToken, caller: Caller) -> dict[str, Any]:
+    async def create(self, arguments: CreateToken, caller: Caller) -> TokenFacts:
         """Make a bearer token for the HTTP API; its text is in this answer only."""
         token, text = new_token(
             arguments.name, arguments.scopes, caller.user, self._node.clock, arguments.days, arguments.inbox
         )
         await self._node.store.execute(accounts.add_token, token)
-        return {**_described(token), "token": text}
+        return _described(token, text)
 
-    async def list(self, arguments: ListTokens) -> list[dict[str, Any]]:
+    async def list(self, arguments: ListTokens) -> list[TokenFacts]:
         """List the tokens of the HTTP API, without their texts."""
         return [_described(token) for token in await self._node.store.execute(accounts.tokens, arguments.limit)]
 
-    async def revoke(self, arguments: RevokeToken, caller: Caller) -> dict[str, Any]:
+    async def revoke(self, arguments: RevokeToken, caller: Caller) -> TokenFacts:
         """Revoke a token permanently."""
         now = self._node.clock.wall()
         token = await self._node.store.execute(accounts.revoke_token, arguments.id, caller.user, now)
@@ -110,17 +126,19 @@ def token_hash(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-def _described(token: Token) -> dict[str, Any]:
-    moments = {"made_at": token.made_at, "expires_at": token.expires_at, "revoked_at": token.revoked_at}
-    return {
-        "id": token.id,
-        "name": token.name,
-        "scopes": list(token.scopes),
-        "inbox": token.inbox,
-        "made_by": token.made_by,
-        "revoked_by": token.revoked_by,
-        **{name: None if moment is None else utc_text(moment) for name, moment in moments.items()},
-    }
+def _described(token: Token, text: str | UnsetType = UNSET) -> TokenFacts:
+    return TokenFacts(
+        id=token.id,
+        name=token.name,
+        scopes=token.scopes,
+        inbox=token.inbox,
+        made_by=token.made_by,
+        revoked_by=token.revoked_by,
+        made_at=utc_text(token.made_at),
+        expires_at=utc_text_or_none(token.expires_at),
+        revoked_at=utc_text_or_none(token.revoked_at),
+        token=text,
+    )
 
 
 TOKENS = (

@@ -6,11 +6,13 @@ opened again.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Protocol
 
+from cryptography import x509
 from msgspec import Meta
 
 from semq.access_rights import AccessRole
+from semq.answers import OperationAnswer
 from semq.pki.errors import TrustNeeded, TrustUnreadable
 from semq.pki.trust import TrustStore, plain_fingerprint
 from semq.service.credentials.identity import NodeIdentity
@@ -33,6 +35,13 @@ class RemoveTrust(Arguments, frozen=True, kw_only=True):
     fingerprint: Annotated[str, Meta(min_length=1, max_length=200, description="SHA-256 fingerprint, from trust.list.")]
 
 
+class TrustedAuthorities(OperationAnswer, frozen=True, kw_only=True):
+    """The authorities that a node trusts."""
+
+    fingerprints: list[str]  #: SHA-256, as enrolment expects them
+    pem: str  #: their certificates
+
+
 class NodeWithAuthorities(Protocol):
     """The parts of a node that the operations use."""
 
@@ -49,11 +58,11 @@ class TrustOperations:
     def __init__(self, node: NodeWithAuthorities) -> None:
         self._node = node
 
-    async def list(self, arguments: Arguments) -> dict[str, Any]:
+    async def list(self, arguments: Arguments) -> TrustedAuthorities:
         """List the trusted authorities: their fingerprints, as enrolment expects them, and their certificates."""
         return _described(self._node.identity_in_use())
 
-    async def add(self, arguments: AddTrust, caller: Caller) -> dict[str, Any]:
+    async def add(self, arguments: AddTrust, caller: Caller) -> TrustedAuthorities:
         """Trust more authorities. Raises TrustUnreadable."""
         identity = self._node.identity_in_use()
         added = TrustStore.from_pem(arguments.pem.encode())
@@ -63,7 +72,7 @@ class TrustOperations:
             raise TrustUnreadable("These are more authorities than a node may trust.", most=AUTHORITIES_MAX)
         return await self._replace(identity, authorities)
 
-    async def remove(self, arguments: RemoveTrust, caller: Caller) -> dict[str, Any]:
+    async def remove(self, arguments: RemoveTrust, caller: Caller) -> TrustedAuthorities:
         """Stop trusting one authority.
 
         Raises TrustNeeded if the authority is unknown, is the last one, or has issued the certificate of this node.
@@ -81,7 +90,7 @@ class TrustOperations:
             )
         return await self._replace(identity, authorities)
 
-    async def _replace(self, identity: NodeIdentity, authorities: Mapping[str, Any]) -> dict[str, Any]:
+    async def _replace(self, identity: NodeIdentity, authorities: Mapping[str, x509.Certificate]) -> TrustedAuthorities:
         if authorities != _by_fingerprint(identity.trust):
             identity.replace_authorities([*authorities.values()])
             await self._node.apply_authorities_and_end_sessions()
@@ -95,9 +104,9 @@ TRUST = (
 )
 
 
-def _by_fingerprint(trust: TrustStore) -> dict[str, Any]:
+def _by_fingerprint(trust: TrustStore) -> dict[str, x509.Certificate]:
     return dict(zip(trust.fingerprints, trust.authorities, strict=True))
 
 
-def _described(identity: NodeIdentity) -> dict[str, Any]:
-    return {"fingerprints": identity.trust.fingerprints, "pem": identity.trust.pem.decode("ascii")}
+def _described(identity: NodeIdentity) -> TrustedAuthorities:
+    return TrustedAuthorities(fingerprints=identity.trust.fingerprints, pem=identity.trust.pem.decode("ascii"))

@@ -8,11 +8,12 @@ import asyncio
 from collections import deque
 from collections.abc import Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 
 from semq import __version__
+from semq.answers.status import TelemetryStatus
 from semq.clock import Clock
 from semq.config.settings import Settings
 from semq.config.telemetry import TelemetrySection
@@ -58,16 +59,16 @@ class SpanExport:
         if self._running is None:
             self._running = asyncio.get_running_loop().create_task(self._run(), name="telemetry")
 
-    def status(self) -> dict[str, Any]:
-        return {
-            "exported": self.exported,
-            "dropped": self.dropped,
-            "forgotten": self.documents.forgotten,
-            "waiting": len(self._queue),
-            "failures": self.failures,
-            "failing_since": self.failing_since,
-            "last_error": self.last_error,
-        }
+    def status(self) -> TelemetryStatus:
+        return TelemetryStatus(
+            exported=self.exported,
+            dropped=self.dropped,
+            forgotten=self.documents.forgotten,
+            waiting=len(self._queue),
+            failures=self.failures,
+            failing_since=self.failing_since,
+            last_error=self.last_error,
+        )
 
     async def stop(self) -> None:
         """Send the waiting spans within STOP_S, and end; end at once if the last request has failed."""

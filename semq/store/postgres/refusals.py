@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import psycopg
 
+from semq.answers.status import RefusedRowState
 from semq.clock import Clock
 from semq.foreign_text import shortened
 from semq.store.postgres.errors import RowRefused, StaleRow
@@ -95,13 +96,13 @@ class Refusals:
         seen = self._seen.setdefault(key, RefusedRows(0, last, text))
         seen.count, seen.last, seen.text = seen.count + 1, last, text
 
-    def recent(self) -> list[dict[str, str | int]]:
+    def recent(self) -> list[RefusedRowState]:
         """Return the refusals of the last day by SQLSTATE and rule (table and constraint, or trigger), the newest
         first."""
         since = (self._clock.wall().timestamp() - SHOWN_S) * 1000
         ordered = sorted(self._seen.items(), key=lambda item: -item[1].last)
         return [
-            {"sqlstate": sqlstate, "rule": rule, "count": s.count, "last": s.last, "text": s.text}
+            RefusedRowState(sqlstate=sqlstate, rule=rule, count=s.count, last=s.last, text=s.text)
             for (sqlstate, rule), s in ordered
             if s.last >= since
         ]

@@ -20,6 +20,7 @@ import psycopg
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
+from semq.answers.status import WriterCounters
 from semq.clock import Clock
 from semq.errors import SemqError
 from semq.seal.chain import ChainLink
@@ -47,7 +48,7 @@ from semq.store.postgres.recovery import recover
 from semq.store.postgres.refusals import Refusals
 from semq.store.postgres.schema_version import check_on
 from semq.store.postgres.statements import STATEMENTS
-from semq.store.postgres.writer import OnLines, Writer, WriterCounters
+from semq.store.postgres.writer import OnLines, Writer
 from semq.store.reader import Reader, connection_parameters, missing_settings, unavailable
 from semq.store.rows import LedgerLine
 from semq.store.unit import Recovered, Unit

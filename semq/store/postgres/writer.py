@@ -17,7 +17,6 @@ import struct
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import count, islice
 from typing import ParamSpec, TypeVar
 
@@ -25,6 +24,7 @@ import psycopg
 from psycopg.adapt import Buffer
 from psycopg.pq.abc import PGresult
 
+from semq.answers.status import WriterCounters
 from semq.errors import SemqError
 from semq.store.postgres.chain import Chain, params
 from semq.store.postgres.changes import (
@@ -66,24 +66,6 @@ WORKS_MAX = 1000  # pieces of work
 KEYS_MAX = 4000  # keys in the needs of the work
 TURN_S = 0.01  # time of deciding or notifying after which other tasks run
 COPY_FROM = 10  # new rows of a unit that is written by COPY, which costs further round trips
-
-
-@dataclass(slots=True)
-class WriterCounters:
-    """Counters of all writers of a store. The seconds include waiting."""
-
-    units: int = 0
-    read_only: int = 0  #: units that changed nothing
-    works: int = 0
-    failed: int = 0  #: pieces of work
-    rows: int = 0  #: new rows
-    copied: int = 0  #: new rows written by COPY
-    load_s: float = 0.0
-    decide_s: float = 0.0
-    write_s: float = 0.0
-    report_s: float = 0.0  #: actions after commits
-    largest: int = 0  #: pieces of work in the largest unit
-    went_back: int = 0  #: openings of the store after which earlier commits were missing
 
 
 class Writer:

@@ -122,8 +122,8 @@ def _responses(row: Endpoint) -> dict[str, Any]:
 
 
 def _content(row: Endpoint, status: int) -> dict[str, Any]:
-    content = {"schema": dict(row.result)} if row.result and status == 200 else {}
-    return {} if status == 204 else {"content": dict.fromkeys(row.media, content)}
+    described = {"schema": dict(row.result)} if row.result and status == 200 else {}
+    return {} if status == 204 else {"content": dict.fromkeys(row.media, described)}
 
 
 def _problems() -> dict[str, Any]:

@@ -66,7 +66,7 @@ class Endpoint:
     #: status | meaning. The text for an error status is empty: module ``description`` has the meanings.
     answers: Mapping[int, str] = field(default_factory=dict)
     media: tuple[str, ...] = (JSON,)  #: media types of the answer
-    result: Mapping[str, Any] = field(default_factory=dict)  #: schema of the answer; empty: any
+    result: Mapping[str, Any] = field(default_factory=dict)  #: schema of the answer; empty: any JSON value
     act: str = ""  #: name in the audit log of a request that is refused because a right is missing; empty: not recorded
     definitions: Mapping[str, Any] = field(default_factory=dict)  #: schemas that the row refers to
 

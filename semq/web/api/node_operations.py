@@ -29,13 +29,14 @@ def endpoints_of(table: Mapping[str, Operation]) -> Iterator[Endpoint]:
     """Yield the endpoints of a table of operations."""
     for row in table.values():
         schema, definitions = schemas(row)
+        result, definitions_of_result = schema_of_answer(row)
         path = "/" + row.name.replace(".", "/")
         body = {JSON: {"$ref": f"#/components/schemas/{row.arguments.__name__}"}}
         common: dict[str, Any] = {
             "rights": (row.role,),
             "act": row.name if row.is_recorded else "",
-            "definitions": definitions,
-            "result": {"$ref": f"#/components/schemas/{row.answer.__name__}"} if row.answer else {},
+            "definitions": definitions | definitions_of_result,
+            "result": result,
         }
         if row.kind is Kind.LOOK and not has_nested(schema):
             query = tuple(parameters(schema))
@@ -47,15 +48,20 @@ def endpoints_of(table: Mapping[str, Operation]) -> Iterator[Endpoint]:
 
 
 def schemas(row: Operation) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the JSON schema of an operation's arguments, and all schemas of arguments and answer, keyed by name."""
-    return _schemas(row.arguments, row.answer)
+    """Return the JSON schema of an operation's arguments, and the schemas to which it refers, keyed by name."""
+    schema, components = _schemas(row.arguments)
+    return components[schema["$ref"].rpartition("/")[2]], components
+
+
+def schema_of_answer(row: Operation) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the JSON schema of an operation's answer, and the schemas to which it refers, keyed by name."""
+    return _schemas(row.answer)
 
 
 @cache
-def _schemas(arguments: type, answer: type | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    types = [arguments, answer] if answer is not None else [arguments]
-    (schema, *_), components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
-    return components[schema["$ref"].rpartition("/")[2]], components
+def _schemas(type_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    (schema,), components = msgspec.json.schema_components([type_], ref_template="#/components/schemas/{name}")
+    return schema, components
 
 
 def has_nested(schema: Mapping[str, Any]) -> bool:

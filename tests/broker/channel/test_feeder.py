@@ -105,5 +105,5 @@ async def test_a_channel_that_fails_during_a_large_delivery_ends_when_its_client
         consumer.deliver("door", "key", header(b"large"), body, False, b"large")
         services.exchange.waiting.pop()(Refused(PreconditionFailed("no")))
         channel.close()
-        await until(lambda: endpoints.server.counts()["channels"] == 0, patience_s=10)
+        await until(lambda: endpoints.server.figures().channels == 0, patience_s=10)
         assert body.holders == 0

@@ -46,7 +46,7 @@ async def test_a_large_body_is_stored_delivered_and_deleted(size: int, mode: int
         await channel.declare_queue("q", durable=True)
         assert await publish_and_wait(channel, "", "q", header(body, delivery_mode=mode, app_id="a"), body)
         assert sum(len(data) for chunks in store.bodies.values() for data in chunks.values()) == size
-        assert endpoints.server.counts()["memory_bytes"] < 2000
+        assert endpoints.server.figures().memory_bytes < 2000
         message = await channel.get("q")
         assert message is not None
         assert (message.body, message.header.app_id) == (body, "a")
@@ -144,7 +144,7 @@ async def test_a_commit_with_a_publish_to_a_deleted_exchange_fails_and_nothing_t
         with pytest.raises(NotFound, match="no exchange 'gone'"):
             await channel.call(m.TxCommit(), m.TxCommitOk)
         await until(lambda: not store.bodies)
-        assert endpoints.server.counts()["messages_ready"] == 0
+        assert endpoints.server.figures().messages_ready == 0
 
 
 async def test_large_bodies_survive_a_restart_with_their_messages() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from semq.answers.status import Check
 from semq.cli.checkup import database, doctor, identity, machine, running_node
 from semq.cli.checkup.database import check as check_database
 from semq.cli.checkup.finding import FAILING, OK, WARNING, Finding
@@ -114,7 +115,7 @@ def test_a_node_without_authorities_is_a_finding(tmp_path: Path) -> None:
 def test_the_cause_of_a_missing_link_is_that_of_the_last_attempt(tmp_path: Path) -> None:
     """Since then, an enrolment may have removed the cause: ``way to the hub`` has the present one."""
     settings = settings_of(tmp_path, LOCAL.format(url="amqps://127.0.0.1"))
-    found = running_node.finding_of_check({"check": "link", "verdict": FAILING, "detail": "refused"}, settings)
+    found = running_node.finding_of_check(Check("link", FAILING, "refused"), settings)
     assert (found.verdict, found.detail) == (FAILING, "at the node's last attempt: refused")
     assert "`way to the hub` is the present state" in found.advice
     assert "at the latest 10 s after its last attempt" in found.advice
@@ -123,7 +124,7 @@ def test_the_cause_of_a_missing_link_is_that_of_the_last_attempt(tmp_path: Path)
 def test_a_full_folder_has_advice(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, LOCAL.format(url="amqps://127.0.0.1"))
     detail = "/srv/in: 3 failures in a row: [Errno 28] No space left on device: '/srv/in/x'"
-    found = running_node.finding_of_check({"check": "folders", "verdict": WARNING, "detail": detail}, settings)
+    found = running_node.finding_of_check(Check("folders", WARNING, detail), settings)
     assert (found.detail, found.advice.startswith("Free disk space")) == (detail, True)
 
 

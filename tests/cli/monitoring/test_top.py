@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from semq.answers.status import NodeHealth, NodeStatus
 from semq.cli import session
 from semq.cli.monitoring.top import Snapshot, _rates
 from tests.app.network import Network
@@ -25,7 +26,7 @@ HOSTILE: dict[str, Any] = {
 
 
 def snapshot(at: float, accepted: int, started: str = "2031") -> Snapshot:
-    return Snapshot(at, {"counters": {"accepted": accepted}, "started_at": started}, {}, {}, {})
+    return Snapshot(at, NodeStatus(counters={"accepted": accepted}, started_at=started), NodeHealth(), {}, {})
 
 
 def test_rates_are_per_second_between_two_answers() -> None:

@@ -37,7 +37,7 @@ def test_a_new_certificate_of_a_partner_leaves_a_line_and_an_alarm_unless_the_ol
     assert certificate_lines(world)[-1].startswith("SEMQ-5216")
     lines = len(certificate_lines(world))
     (seen,) = world.a.engine.core.misconduct.seen()
-    assert (seen["who"], seen["what"], seen["count"]) == (str(B), "SEMQ-5216", 1)
+    assert (seen.who, seen.what, seen.count) == (str(B), "SEMQ-5216", 1)
     world.b.engine.introduce()
     world.settle()
     assert len(certificate_lines(world)) == lines
@@ -85,9 +85,9 @@ def test_violations_are_counted_by_speaker_and_code_in_bounded_memory(world: Sea
     for n in range(300):
         world.a.receive(Packet(Address(1, f"n{n}"), A, function, primitive, [record]))
     result = world.a.engine.core.misconduct.seen()
-    assert (result[0]["who"], result[0]["what"], result[0]["count"]) == (str(B), "SEMQ-5209", 300)
+    assert (result[0].who, result[0].what, result[0].count) == (str(B), "SEMQ-5209", 300)
     assert len(result) <= 101  # one hundred pairs, and one count for all others
-    assert sum(int(entry["count"]) for entry in result) == 600
+    assert sum(entry.count for entry in result) == 600
 
 
 def test_violations_at_the_hub_are_counted_by_speaker_and_code(world: SealedWorld) -> None:
@@ -112,7 +112,7 @@ def test_violations_at_the_hub_are_counted_by_speaker_and_code(world: SealedWorl
     world.tamper = honest
     world.b.up.send(Packet(B, HUB, Function.RECEIPTS, Primitive.INDICATION, [ack]))
     world.settle()
-    result = {(entry["who"], entry["what"]): str(entry["text"]) for entry in world.hub.core.misconduct.seen()}
+    result = {(entry.who, entry.what): entry.text for entry in world.hub.core.misconduct.seen()}
     assert set(result) == {(str(A), "SEMQ-1221"), (str(B), "SEMQ-1220")}
     assert result[str(A), "SEMQ-1221"].startswith("A message arrived again with other bytes")
     assert result[str(B), "SEMQ-1220"].startswith("An Ack names another message than the row.")

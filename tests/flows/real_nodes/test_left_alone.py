@@ -100,7 +100,7 @@ async def test_lost_acknowledgements_leave_nothing_behind(inprocess: InProcess, 
     # Only the nodes' own timers act now.
     nodes = (hub, sender.node, receiver.node)
     await until(lambda: not remaining_rows(nodes))
-    assert sum(node.engine_counters().get("inquired", 0) for node in nodes) > 0
+    assert sum(node.engine.core.counters.counts.get("inquired", 0) for node in nodes) > 0
     assert sorted(map(int, receiver.received)) == list(range(STORED + FORWARDED))
     delivered = "semq_ledger WHERE side = %s AND event = %s"
     assert count(sender.node, delivered, Side.SENDER, Event.DELIVERED) == STORED + FORWARDED

@@ -169,10 +169,10 @@ async def test_documents_travel_while_the_collector_refuses(inprocess: InProcess
     await consume(inprocess, b)
     for _ in range(5):
         await submit(inprocess, a, {"traceparent": PARENT})
-    await until(lambda: a.engine_counters().get("delivered") == 5)
+    await until(lambda: a.engine.core.counters.counts.get("delivered") == 5)
     assert a.telemetry is not None
     await until(lambda: a.telemetry is not None and a.telemetry.failures >= 3)
-    assert a.telemetry.status()["waiting"] == 3
+    assert a.telemetry.status().waiting == 3
     assert a.telemetry.dropped == 7
     answer = (await ask(await inprocess.client(a), "node.health"))["result"]
     [check] = [check for check in answer["checks"] if check["check"] == "telemetry"]

@@ -17,6 +17,7 @@ from platform_node.node import HubNode
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError, ConnectionForced
 from semq.amqp.sasl import Credentials
+from semq.answers.status import DirectLink, PathState
 from semq.broker.users import Permissions, User, UserTable, digest_of
 from semq.config.settings import Settings
 from semq.engine.errors import UnknownTarget
@@ -40,7 +41,6 @@ from tests.waiting import until
 
 A, B = "1.10008", "1.56001"
 ROUNDS, PER_ROUND = deeper(4, 6), deeper(10, 20)
-UP = {"link": "up", "last_error": "", "sent": 1}
 
 
 class DirectApplication:
@@ -139,16 +139,17 @@ DATAGRAMS = '[datagrams]\nhost = "127.0.0.1"\nport = 0\nanswer_s = 0.1\nkeep_s =
 BEST_EFFORT: dict[str, Any] = {"@SaveFwd": 1, "@Reliable": 0, "@Ack2": 0}
 
 
-async def datagram_status(node: LocalNode, peer: str) -> dict[str, Any]:
-    status: dict[str, Any] = (await node.status())["datagrams"]["peers"].get(peer, {"state": "closed"})
-    return status
+async def datagram_status(node: LocalNode, peer: str) -> PathState:
+    datagrams = (await node.status()).datagrams
+    assert datagrams is not None
+    return datagrams.peers.get(peer, PathState(state="closed"))
 
 
 async def test_documents_receipts_and_datagrams_pass_on_a_direct_link_without_the_hub(inprocess: InProcess) -> None:
     scene = await direct_scene(inprocess, DATAGRAMS)
 
     async def both_open() -> bool:
-        return all([(await datagram_status(*end))["state"] == "open" for end in ((scene.a, B), (scene.b, A))])
+        return all([(await datagram_status(*end)).state == "open" for end in ((scene.a, B), (scene.b, A))])
 
     await until(both_open)
     await scene.hub.stop()
@@ -161,8 +162,8 @@ async def test_documents_receipts_and_datagrams_pass_on_a_direct_link_without_th
     assert ledger_details(scene.a, Event.SENT) == [DIRECTLY]
     assert ledger_details(scene.b, Event.RECEIVED) == [DIRECTLY]
     assert ledger_details(scene.a, Event.DELIVERED)[0].startswith("receipt ")  # signed, as it would be through the hub
-    assert (await scene.a.status())["direct"] == {B: UP | {"dialled_by": "this node"}}
-    assert (await scene.b.status())["direct"] == {A: UP | {"dialled_by": "partner"}}
+    assert (await scene.a.status()).direct == {B: DirectLink(link="up", dialled_by="this node", sent=1)}
+    assert (await scene.b.status()).direct == {A: DirectLink(link="up", dialled_by="partner", sent=1)}
     # Best-effort documents are datagrams; reliable ones, such as those above, travel over the connection.
     for sender, target in ((a, "56001"), (b, "10008")):
         for number in range(10):
@@ -170,7 +171,7 @@ async def test_documents_receipts_and_datagrams_pass_on_a_direct_link_without_th
     await until(lambda: len(a.received) == len(b.received) == 11)
     for node, peer in ((scene.a, B), (scene.b, A)):
         status = await datagram_status(node, peer)
-        assert (status["sent"], status["received"], status["lost"]) == (10, 10, 0)
+        assert (status.sent, status.received, status.lost) == (10, 10, 0)
 
 
 async def test_changes_between_direct_link_and_hub_keep_every_document_once_and_in_order(
@@ -281,7 +282,7 @@ async def test_a_revoked_certificate_ends_its_session_and_opens_no_other(inproce
     await until(lambda: "ACCESS_REFUSED" in uplink.last_error)
     assert "the certificate of this node is no longer valid: it was revoked" in uplink.last_error
     assert not scene.b.engine.uplink.partners
-    assert "its certificate was revoked" in (await scene.b.status())["direct"][A]["last_error"]
+    assert "its certificate was revoked" in ((await scene.b.status()).direct or {})[A].last_error
     # It enrols again: its new certificate is admitted, the old one is not.
     await scene.a.stop()
     await inprocess.enrol(scene.a.settings, scene.hub)
@@ -369,7 +370,7 @@ async def test_a_reload_adds_and_removes_partners_of_a_node_without_a_hub(inproc
     text = file.read_text()
     file.write_text(text.replace(to_b, to_b + to_c))
     result = await a.reloading.reload()
-    assert (result["changed"], result["restart"], result["ended"]) == (keys_of("88001"), [], [])
+    assert (result.changed, result.restart, result.ended) == (keys_of("88001"), [], [])
     await until(lambda: len(a.engine.uplink.partners) == 2)
     assert not is_refused(a, "1.88001")
     assert not is_refused(a, B)
@@ -377,14 +378,14 @@ async def test_a_reload_adds_and_removes_partners_of_a_node_without_a_hub(inproc
     await a.reloading.reload()
     await until(lambda: list(map(str, a.engine.uplink.partners)) == ["1.88001"])
     assert is_refused(a, B)
-    assert list((await a.status())["direct"]) == list((await a.status())["partners"]) == ["1.88001"]
+    assert list((await a.status()).direct or ()) == list((await a.status()).partners or ()) == ["1.88001"]
     file.write_text(text)  # 56001 comes back, 88001 goes
     await a.reloading.reload()
     await until(lambda: list(map(str, a.engine.uplink.partners)) == [B])
     file_of_b = b.settings.file
     assert file_of_b is not None
     file_of_b.write_text(file_of_b.read_text().replace('[direct."10008"]', '[direct."77001"]'))
-    assert (await b.reloading.reload())["ended"] == [A]
+    assert (await b.reloading.reload()).ended == [A]
     await until(lambda: not b.engine.uplink.partners and not a.engine.uplink.partners)
 
 
@@ -393,7 +394,7 @@ async def test_the_last_partner_of_a_node_is_removed_by_a_restart_only(scene: Di
     assert file is not None
     text = file.read_text()
     file.write_text(re.sub(r'\[direct."56001"\]\nurls = .*\n', "", text))
-    assert (await scene.a.reloading.reload())["restart"] == ["direct", *keys_of("56001")]
+    assert (await scene.a.reloading.reload()).restart == ["direct", *keys_of("56001")]
     assert scene.is_direct
     file.write_text(text)
     await scene.a.reloading.reload()

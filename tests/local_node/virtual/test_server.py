@@ -70,7 +70,7 @@ async def test_an_institution_has_its_own_users_and_limits(inprocess: InProcess)
         with pytest.raises(NotAllowed):
             await hosted.client(limited)
         await hosted.client(other)
-        assert hosted.node(limited).server.counts()["connections_refused"] == 1
+        assert hosted.node(limited).server.figures().connections_refused == 1
         assert (await hosted.listed())[limited]["memory_max_bytes"] == 64 << 20
 
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
+from semq.answers.status import FailingSection
 from semq.clock import SystemClock
-from semq.service.companion.section_states import FailingSection, ReportedStates, SectionStates
+from semq.service.companion.section_states import ReportedStates, SectionStates
 
 
 class ConnectedStates:

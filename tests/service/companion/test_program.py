@@ -102,7 +102,7 @@ async def test_a_node_reports_the_failing_sections_of_a_program(
     reporting.start()
     await until(lambda: list(reporting.states.failing) == ["erp"])
     reporting.states.update(b'{"section": "erp", "failing": null}\n')
-    assert reporting.states.status() == {}
+    assert reporting.states.failing == {}
     await reporting.stop()
 
 

@@ -71,7 +71,7 @@ NOT_UTF8, NESTED = b'{"section": "\xff", "failing": null}\n', b'{"section": "erp
 def test_output_of_a_companion_that_is_no_report_is_ignored(line: bytes) -> None:
     states = ReportedStates()
     states.update(line)
-    assert states.status() == {}
+    assert states.failing == {}
 
 
 def test_a_node_remembers_a_bounded_number_of_sections() -> None:

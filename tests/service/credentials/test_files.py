@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from msgspec.structs import replace as replace_fields
 from pydantic import BaseModel, SecretStr
 
 from local_node.virtual.server import read_server
@@ -279,11 +280,11 @@ async def tls_trust(folder: Path) -> None:
     assert node.is_outdated()
     with pytest.raises(SemqError):
         node.adopt()
-    assert node.status()["fault"]
+    assert node.status().fault
     assert not node.is_outdated()  # it is not tried again before the files change
     replace(folder / "trust.pem", folder / "both.pem")
     assert not node.is_outdated()  # these are in use
-    assert node.status()["fault"] == ""
+    assert node.status().fault == ""
     add(keys, ours, at=NOW)
     assert node.is_outdated()
 
@@ -344,11 +345,11 @@ def test_health_foretells_the_end_of_each_certificate_and_names_what_cannot_be_u
     check = _credential_files(rows, 14.0)
     assert check.verdict == "failing"
     assert "extract.salt_file: No such file" in check.detail
-    usable = [row for row in rows if not row["fault"]]
+    usable = [row for row in rows if not row.fault]
     assert _credential_files(usable, 14.0).verdict == "warning"  # they end within two days
     assert "http.certificate" in _credential_files(usable, 14.0).detail
     assert _credential_files(usable, 0.0).verdict == "ok"
-    ended = [row | {"days_left": -1.0} if row["days_left"] else row for row in usable]
+    ended = [replace_fields(row, days_left=-1.0) if row.days_left else row for row in usable]
     assert _credential_files(ended, 0.0).verdict == "failing"
 
 

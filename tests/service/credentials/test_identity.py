@@ -44,8 +44,8 @@ def test_a_certificate_changes_its_state_until_it_expires(tmp_path: Path) -> Non
         clock.now = NOW + days * DAY
         states.append((node_identity.state, node_identity.is_renewal_due()))
     assert states == [("ok", False), ("ok", False), ("renew", True), ("ending", True), ("expired", True)]
-    assert node_identity.status()["state"] == "expired"
-    assert node_identity.status()["days_left"] < 0
+    assert node_identity.status().state == "expired"
+    assert node_identity.status().days_left < 0
 
 
 def test_an_approaching_end_is_logged_at_most_twice_a_day(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_rotation_activates_the_next_certificate(tmp_path: Path) -> None:
     clock.now = NOW + DAY
     active = node_identity.rotate()
     assert node_identity.certificate == active != before
-    assert [slot["slot"] for slot in node_identity.slots()] == ["active", "previous"]
+    assert [slot.slot for slot in node_identity.slots()] == ["active", "previous"]
 
 
 def add_next(node_identity: NodeIdentity) -> None:

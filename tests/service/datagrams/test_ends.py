@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 
 from bench.udp_relay import DatagramFaults, UdpRelay
 from local_node.link.uplink import DialledLink
@@ -79,7 +80,8 @@ class DatagramScene:
 
     def hub_status(self) -> dict[str, Any]:
         assert self.hub.datagrams is not None
-        return self.hub.datagrams.status()
+        status: dict[str, Any] = to_builtins(self.hub.datagrams.status())
+        return status
 
     async def listen(self) -> None:
         """Open a channel for documents of A, and consume the inbox of B."""
@@ -116,7 +118,7 @@ def by_connection(counts: dict[str, Any]) -> int:
 def path_status(node: LocalNode) -> dict[str, Any]:
     """Return the status of a node's datagrams beside its link to the hub."""
     assert node.uplink.datagrams is not None
-    status: dict[str, Any] = node.uplink.datagrams.status()["peers"].get(HUB, CLOSED)
+    status: dict[str, Any] = to_builtins(node.uplink.datagrams.status())["peers"].get(HUB, CLOSED)
     return status
 
 
@@ -339,7 +341,7 @@ async def test_a_peer_cannot_use_datagrams_for_other_documents(start: Start) -> 
     for datagrams in (link.datagrams, session.datagrams):
         assert datagrams.session.send(CarriedDocument("1.56001", header, b"[ ]"))
     for node in (scene.b, scene.hub):
-        await until(lambda node=node: "SEMQ-1117" in {seen["what"] for seen in node.engine_violations()})  # type: ignore[misc]
+        await until(lambda node=node: "SEMQ-1117" in {seen.what for seen in node.engine.core.misconduct.seen()})  # type: ignore[misc]
 
 
 async def test_the_size_of_datagrams_follows_the_largest_size_that_passes(inprocess: InProcess) -> None:
@@ -375,7 +377,7 @@ async def test_a_new_session_has_new_keys(start: Start) -> None:
     await until(lambda: scene.a.uplink.link is not None and session_of(scene.a) is not old)
     await until(lambda: session_of(scene.a).open_channel is not None)
     assert old_ids.isdisjoint(channel.id for channel in session_of(scene.a).channels)
-    assert (old.channels, old.status()["why"]) == ([], "there is no link")
+    assert (old.channels, old.status().why) == ([], "there is no link")
 
 
 async def test_a_sealed_document_travels_on_a_secure_link(inprocess: InProcess) -> None:
@@ -407,7 +409,7 @@ async def test_documents_arrive_at_one_instance_of_the_hub_and_leave_another_as_
         await linked(a, b)
         await until(lambda: "1.56001" in one.engine.sessions and "1.10008" in two.engine.sessions)
         await until(lambda: path_status(a)["state"] == path_status(b)["state"] == "open")
-        peers = [hub.datagrams.status()["peers"] for hub in (one, two) if hub.datagrams is not None]
+        peers = [hub.datagrams.status().peers for hub in (one, two) if hub.datagrams is not None]
         assert [list(names) for names in peers] == [["1.10008"], ["1.56001"]]
         await until(lambda: is_open(one, A) and is_open(two, B))
         scene = DatagramScene(inprocess, UdpRelay(0), one, a, b)
@@ -419,7 +421,7 @@ async def test_documents_arrive_at_one_instance_of_the_hub_and_leave_another_as_
 
 def is_open(hub: HubNode, node_id: str) -> bool:
     assert hub.datagrams is not None
-    return bool(hub.datagrams.status()["peers"][f"1.{node_id}"]["state"] == "open")
+    return bool(hub.datagrams.status().peers[f"1.{node_id}"].state == "open")
 
 
 async def test_the_hub_forwards_no_records_about_channels(start: Start) -> None:
@@ -444,7 +446,7 @@ async def test_a_node_without_the_section_has_no_datagrams(start: Start, inproce
     c = await inprocess.local("88001", scene.hub.port)
     await linked(c)
     assert "1.88001" not in scene.hub_status()["peers"]
-    assert "datagrams" not in await c.status()
+    assert (await c.status()).datagrams is None
 
 
 async def test_a_hub_without_datagrams_is_named_as_the_reason(inprocess: InProcess) -> None:

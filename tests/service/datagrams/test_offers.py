@@ -49,15 +49,15 @@ async def test_offers_that_arrive_at_the_same_time_share_one_socket(
 
 async def test_an_offer_of_a_host_without_an_address_is_reported_as_such(end: DiallingEnd) -> None:
     await asyncio.gather(*offer(end, HUB, host="no-such-host.invalid"))
-    [state] = end.status()["peers"].values()
-    assert (state["state"], end.port.is_open) == ("closed", False)
-    assert state["why"].startswith("SEMQ-4914 The name of a host cannot be resolved. (host='no-such-host.invalid'")
+    [state] = end.status().peers.values()
+    assert (state.state, end.port.is_open) == ("closed", False)
+    assert state.why.startswith("SEMQ-4914 The name of a host cannot be resolved. (host='no-such-host.invalid'")
     [link] = end._links.values()
     usable = ChannelRecord(id=OFFER.id, secret=OFFER.secret, host="127.0.0.1", port=OFFER.port)
     link.handle_packet(Packet(HUB, OWN, Function.DATAGRAMS, Primitive.INDICATION, [usable]))
     await asyncio.gather(*end._tasks)
-    [state] = end.status()["peers"].values()
-    assert "answers no datagrams" in state["why"]
+    [state] = end.status().peers.values()
+    assert "answers no datagrams" in state.why
     end.stop()
 
 
@@ -91,7 +91,7 @@ async def test_of_many_offers_one_is_looked_up_at_a_time_and_then_the_last(
 async def test_an_offer_of_a_malformed_host_is_reported_and_the_next_one_is_used(end: DiallingEnd) -> None:
     await asyncio.gather(*offer(end, HUB, host="x" * 64))
     [link] = end._links.values()
-    assert link.session.status()["why"].startswith("SEMQ-4914")
+    assert link.session.status().why.startswith("SEMQ-4914")
     usable = ChannelRecord(id=OFFER.id, secret=OFFER.secret, host="127.0.0.1", port=OFFER.port)
     link.handle_packet(Packet(HUB, OWN, Function.DATAGRAMS, Primitive.INDICATION, [usable]))
     await asyncio.gather(*end._tasks)

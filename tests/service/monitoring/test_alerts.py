@@ -11,9 +11,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from semq.answers.status import Check
 from semq.config import load
 from semq.service.monitoring.alerts import Alerts
-from semq.service.monitoring.health import FAILING, OK, WARNING, Check
+from semq.service.monitoring.health import FAILING, OK, WARNING
 from tests.clocks import ManualClock
 from tests.service.inprocess import HUB_CONFIG, InProcess
 from tests.waiting import until

@@ -3,10 +3,13 @@
 from typing import Any
 
 import pytest
+from msgspec import convert
 
 from platform_node.node import HubNode
+from semq.answers.status import Check, NodeStatus
 from semq.datagrams.session import NO_LINK
-from semq.service.monitoring.health import checks, health
+from semq.service.monitoring.health import checks as checks_of
+from semq.service.monitoring.health import health
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 
@@ -26,6 +29,11 @@ VIOLATIONS = [
 ]  # fmt: skip
 
 
+def checks(status: dict[str, Any]) -> list[Check]:
+    """Return the checks of a status whose other fields have their defaults."""
+    return checks_of(convert(status, NodeStatus), 14.0)
+
+
 def status_with(**parts: Any) -> dict[str, Any]:
     return STATUS | {name: STATUS.get(name, {}) | part for name, part in parts.items()}
 
@@ -38,10 +46,10 @@ def with_webhooks(*, running: bool = True, **failing: dict[str, Any]) -> dict[st
 
 
 def test_health_names_failing_webhooks_and_the_start_of_the_failures() -> None:
-    [check] = [check for check in checks(with_webhooks(erp={"is_paused": True}), 14.0) if check.name == "webhooks"]
+    [check] = [check for check in checks(with_webhooks(erp={"is_paused": True})) if check.name == "webhooks"]
     assert check.detail == "erp: 7 failures in a row since 2026-09-21T14:13:20+00:00, paused: away"
     many: dict[str, Any] = {str(number): {"is_paused": False} for number in range(7)}
-    [check] = [check for check in checks(with_webhooks(**many), 14.0) if check.name == "webhooks"]
+    [check] = [check for check in checks(with_webhooks(**many)) if check.name == "webhooks"]
     assert check.detail.endswith("; 2 more in node.status")
 
 
@@ -49,7 +57,7 @@ def test_health_names_failing_webhooks_and_the_start_of_the_failures() -> None:
 def test_a_companion_that_does_not_run_has_ended_or_not_started(status: int | None, detail: str) -> None:
     node_status = with_webhooks(running=False)
     node_status["companions"]["webhooks"]["exit"] = status
-    [check] = [check for check in checks(node_status, 14.0) if check.name == "webhooks"]
+    [check] = [check for check in checks(node_status) if check.name == "webhooks"]
     assert detail in check.detail
 
 
@@ -115,14 +123,14 @@ def with_datagram_loss(direction: str, documents: int, lost: int, full: int = 0)
 def test_the_verdict_of_a_node_is_the_verdict_of_its_worst_check(
     status: dict[str, Any], verdict: str, check: str
 ) -> None:
-    result = health("1.10008", checks(status, 14.0))
-    assert result["verdict"] == verdict
-    assert [row["check"] for row in result["checks"] if row["verdict"] != "ok"] == ([check] if check else [])
+    result = health("1.10008", checks(status))
+    assert result.verdict == verdict
+    assert [row.name for row in result.checks if row.verdict != "ok"] == ([check] if check else [])
 
 
 def test_the_check_of_datagrams_has_the_loss_and_a_remedy() -> None:
     [detail] = [
-        check.detail for check in checks(with_datagram_loss("there", 1200, 144, 60), 14.0) if check.name == "datagrams"
+        check.detail for check in checks(with_datagram_loss("there", 1200, 144, 60)) if check.name == "datagrams"
     ]
     assert detail == (
         "2.hub: 12% of 1200 documents to it in 5 minutes lost, and 5% dropped by the receiver for lack of room: "
@@ -133,12 +141,12 @@ def test_the_check_of_datagrams_has_the_loss_and_a_remedy() -> None:
 def test_the_check_of_datagrams_lists_at_most_five_peers() -> None:
     [peer] = with_datagram_path()["datagrams"]["peers"].values()
     status = STATUS | {"datagrams": {"peers": {f"1.{number}": peer for number in range(7)}}}
-    [detail] = [check.detail for check in checks(status, 14.0) if check.name == "datagrams"]
+    [detail] = [check.detail for check in checks(status) if check.name == "datagrams"]
     assert detail.endswith("; 1.4: blocked; 2 more in node.status")
 
 
 def test_violations_are_listed_by_peer_kind_and_count() -> None:
-    (check,) = [check for check in checks(STATUS | {"violations": VIOLATIONS}, 14.0) if check.name == "violations"]
+    (check,) = [check for check in checks(STATUS | {"violations": VIOLATIONS}) if check.name == "violations"]
     first, *_, last = check.detail.split("; ")
     assert first == "1.0: SEMQ-5209 300 times, last 2026-09-21T14:13:20+00:00 (It is not signed.)"
     assert last == "2 more in node.status"
@@ -169,5 +177,5 @@ def test_a_direct_link_that_is_down_is_a_warning() -> None:
         ({"1.56001": down}, "warning", "1.56001: no answer"),
         ({"1.56001": down | {"last_error": ""}}, "warning", "1.56001: the partner has not dialled"),
     ):
-        [check] = [check for check in checks(STATUS | {"direct": direct}, 14.0) if check.name == "direct"]
+        [check] = [check for check in checks(STATUS | {"direct": direct}) if check.name == "direct"]
         assert (check.verdict, check.detail) == (verdict, detail)

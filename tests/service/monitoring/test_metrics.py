@@ -1,21 +1,21 @@
 """Figures for Prometheus."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import convert
 from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics import parser
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from platform_node.node import HubNode
+from semq.answers.status import AmqpFigures, NodeStatus
 from semq.counters import COUNTERS
-from semq.datagrams.counts import DatagramCounts
 from semq.engine.latency import BOUNDS_S, Latency, Stage
 from semq.service.monitoring.metrics import LATENCY, METRICS, SUMS, Figures, render
 from tests.service.inprocess import InProcess, ask, linked
-from tests.service.monitoring.test_health import NO_DATAGRAMS, VIOLATIONS, status_with
+from tests.service.monitoring.test_health import VIOLATIONS, status_with
 from tests.waiting import until
 
 QUEUES = {
@@ -41,8 +41,13 @@ OPTIONAL = {
 CAUSES = {"rows": [{"cause": "AWAY", "rows": 2}, {"cause": "AWAY", "rows": 1}]}
 
 
+def figures_of(status: dict[str, Any], latency: Latency | None = None) -> Figures:
+    histograms = latency.histograms if latency is not None else {}
+    return Figures(convert(status, NodeStatus), 14.0, 10_000, QUEUES, CAUSES, histograms)
+
+
 def figures(**parts: Any) -> Figures:
-    return Figures(status_with(**parts), 14.0, 10_000, QUEUES, CAUSES)
+    return figures_of(status_with(**parts))
 
 
 def read_openmetrics(text: str) -> Iterator[Metric]:
@@ -84,17 +89,15 @@ def test_companions_report_failing_sections_and_counts() -> None:
 
 
 def test_every_family_has_samples_where_its_part_of_the_status_exists() -> None:
-    peer = DatagramCounts().shown() | {"recent_here": NO_DATAGRAMS, "recent_there": NO_DATAGRAMS, "not_open_now": 0}
     webhooks = {"running": True, "failing": {}, "counts": {"erp": {"failed": 3}}}
     parts: dict[str, Any] = {
         "direct": {"1.1": {"link": "up", "last_error": "", "sent": 7}}, "certificates": {"1.56001": 3.0},
         "companions": {"webhooks": webhooks}, "extract": {"exit_status": 0, "at": "2031-01-01", "output": ""},
         "telemetry": dict.fromkeys(("exported", "dropped", "forgotten", "waiting", "failures"), 0),
-        "datagrams": {"strangers": 0, "peers": {"1.1": peer | {"state": "open", "why": ""}}},
+        "datagrams": {"strangers": 0, "peers": {"1.1": {"state": "open"}}},
     }  # fmt: skip
-    source = figures(**parts)
     files = [{"setting": "http.certificate", "days_left": 3.0, "fault": "", "not_after": "2031-01-01"}]
-    source = replace(source, status={**source.status, "violations": VIOLATIONS, "credential_files": files})
+    source = figures_of(status_with(**parts) | {"violations": VIOLATIONS, "credential_files": files})
     of_parts = {metric.name for metric in METRICS if list(metric.samples(source))}
     assert of_parts >= OPTIONAL
 
@@ -131,9 +134,8 @@ def test_direct_links_are_counted_by_state_and_in_detail_by_documents() -> None:
 
 
 def test_datagrams_are_summed_over_the_peers() -> None:
-    counts = DatagramCounts(sent=5, received=4, lost=1, lost_there=2, slowed=6, too_large=3, forged=1).shown()
-    peer = counts | {"not_open_now": 0, "recent_here": NO_DATAGRAMS, "recent_there": NO_DATAGRAMS}
-    peers = {"1.1": {"state": "open", **peer}, "1.2": {"state": "closed", "why": "", **peer}}
+    peer = {"sent": 5, "received": 4, "lost": 1, "lost_there": 2, "slowed": 6, "too_large": 3, "forged": 1}
+    peers = {"1.1": {"state": "open", **peer}, "1.2": {"state": "closed", **peer}}
     result = samples(render(figures(datagrams={"port": 5671, "strangers": 7, "peers": peers})))
     results = {name: result["semq_datagram_documents_total", f"result={name}"] for name in ("sent", "too_large")}
     assert results == {"sent": 10, "too_large": 6}
@@ -154,7 +156,7 @@ def test_spans_are_counted_by_their_result() -> None:
     assert results == {"exported": 5, "dropped": 2, "forgotten": 1}
     assert (result[("semq_telemetry_spans_waiting",)], result[("semq_telemetry_up",)]) == (4, 0)
     assert result["semq_check", "check=telemetry"] == 1
-    assert "semq_telemetry" not in render(figures(telemetry={}))
+    assert "semq_telemetry" not in render(figures())
 
 
 def test_openmetrics_is_read_by_its_own_parser() -> None:
@@ -165,7 +167,7 @@ def test_openmetrics_is_read_by_its_own_parser() -> None:
         "violations": VIOLATIONS,
         "started_at": "2031-01-01T00:00:00+00:00",
     }
-    source = Figures(status, 14.0, 10_000, QUEUES, CAUSES, latency.histograms)
+    source = figures_of(status, latency)
     families = {family.name: family for family in read_openmetrics(render(source, detailed=True, openmetrics=True))}
     assert families[LATENCY].type == "histogram"
     stored = [sample for sample in families[LATENCY].samples if sample.labels["stage"] == "stored"]
@@ -178,7 +180,7 @@ def test_openmetrics_is_read_by_its_own_parser() -> None:
 
 
 def test_without_a_database_the_checks_are_reported() -> None:
-    result = samples(render(Figures({"node": "1.10008", "kind": "local", "store_open": False}, 14.0, 0)))
+    result = samples(render(Figures(NodeStatus(node="1.10008", kind="local", store_open=False), 14.0, 0)))
     assert result[("semq_check", "check=store")] == 2
 
 
@@ -193,7 +195,7 @@ async def test_a_running_node_reports_its_figures_and_all_figures_of_its_endpoin
     # Prometheus does not see the first event of a counter that begins with 1.
     assert {key[1] for key in answer if key[0] == "semq_events_total"} == {f"event={name}" for name in COUNTERS}
     names = {name for name, *_ in answer}
-    endpoint = a.server.counts()
+    endpoint = AmqpFigures.__struct_fields__
     assert {f"semq_amqp_{name}{'_total' if name in SUMS else ''}" for name in endpoint} <= names
 
     async def counted_families() -> set[str]:  # the first census ends some time after the start

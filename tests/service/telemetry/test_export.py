@@ -76,7 +76,7 @@ async def test_spans_are_sent_in_batches_in_order(tmp_path: Path, hook: Hook) ->
         for number in range(9):
             spans.add(span(number))
         await until(lambda: spans.exported == 8)
-        assert spans.status()["waiting"] == 1
+        assert spans.status().waiting == 1
         assert spans._collector is not None
     assert received(hook) == names(0, 9)  # ``stop`` does not wait for every_s
     assert [taken.body.count(b'"spanId"') for taken in hook.received] == [4, 4, 1]
@@ -97,8 +97,8 @@ async def test_a_batch_is_repeated_until_the_collector_accepts_it(tmp_path: Path
     async with exporting(tmp_path, hook) as spans:
         spans.add(span(1))
         await until(lambda: spans.failures >= 3)
-        assert spans.status()["failing_since"] is not None
-        assert spans.status()["last_error"] == "status 429: answer 429"
+        assert spans.status().failing_since is not None
+        assert spans.status().last_error == "status 429: answer 429"
         await until(lambda: spans.exported == 1)
     assert (spans.failures, spans.failing_since, spans.last_error, spans.dropped) == (0, None, "", 0)
     assert received(hook) == names(1, 2) * 5
@@ -114,7 +114,7 @@ async def test_a_refused_batch_is_dropped_and_counted(tmp_path: Path, hook: Hook
         hook.answer = lambda taken: (204, {})
         spans.add(span(2))
         await until(lambda: spans.exported == 1)
-    assert spans.status()["failures"] == 0
+    assert spans.status().failures == 0
     assert len(hook.received) == 2
 
 
@@ -144,7 +144,7 @@ async def test_while_a_collector_hangs_the_queue_is_bounded(tmp_path: Path, hook
         for number in range(500):
             spans.add(span(number))
         await until(lambda: hook.received)
-        assert (spans.status()["waiting"], spans.dropped) == (10, 490)
+        assert (spans.status().waiting, spans.dropped) == (10, 490)
         released.set()
         await until(lambda: spans.exported == 10)
     assert received(hook) == names(0, 10)

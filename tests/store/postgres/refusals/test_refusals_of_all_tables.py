@@ -237,7 +237,7 @@ async def _know_each_other(a: LocalNode, b: LocalNode) -> None:
 
 def is_named(node: LocalNode) -> bool:
     """Return whether health names the rule, as ``refusals_in_health`` would."""
-    return any("refuse()" in str(row["rule"]) for row in node.store.refusals.recent())
+    return any("refuse()" in row.rule for row in node.store.refusals.recent())
 
 
 class RefusalScene(NamedTuple):

@@ -1,0 +1,12 @@
+"""Answers of operations: the base class of their structs, which are beside the operations that return them.
+
+| module   | answers                                                            |
+|----------|--------------------------------------------------------------------|
+| `status` | ``node.status`` and ``node.health``, whose parts all rooms make    |
+"""
+
+import msgspec
+
+
+class OperationAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The base class of all answer structs. Fields that are ``UNSET`` are absent in the answer."""
