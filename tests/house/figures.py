@@ -1,13 +1,18 @@
 """Figures of the sources: ``./run lint --house [--json]``."""
 
 import json
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from statistics import median
+from typing import Any
 
 from tests.covered import COVERED
-from tests.house.sources import imports, modules, modules_without_test
+from tests.house.sources import ROOT, committed, imports, modules, modules_without_test
+
+TESTS = ("tests", "bench")
+WAY = ROOT / "tests" / "flows" / "real_nodes" / "test_way.py"
 
 
 @cache
@@ -69,13 +74,39 @@ def _reached(graph: Mapping[str, set[str]], first: str, seen: set[str]) -> list[
     return reached
 
 
+def untyped_answers() -> dict[str, list[str]]:
+    """Return the names of the endpoints of each kind of node whose JSON answers have no schema."""
+    from tests.web.api.shape import KINDS, document
+
+    found: dict[str, list[str]] = {}
+    for kind in KINDS:
+        methods = [row for path in document(kind)["paths"].values() for row in path.values()]
+        found[kind] = [row["operationId"] for row in methods if any(map(_is_untyped, _schemas(row)))]
+    return found
+
+
+def _schemas(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for status, answer in row["responses"].items():
+        if status.startswith("2") and "application/json" in answer.get("content", {}):
+            yield answer["content"]["application/json"].get("schema", {})
+
+
+def _is_untyped(schema: dict[str, Any]) -> bool:
+    shown = schema.get("items", schema)
+    return not ("$ref" in shown or {"properties", "additionalProperties", "anyOf"} & shown.keys())
+
+
 def figures() -> dict[str, object]:
     """Return the figures by their names, which other programs read.
 
     ``unmirrored``: modules without a test file of their name; ``uncovered``: unmirrored ones without a row in
-    ``COVERED``.
+    ``COVERED``; ``any`` and ``dict_any``: how often the product has the types ``Any`` and ``dict[str, Any]``;
+    ``way_modules``: most modules that a document may pass; ``untyped_answers``: answers of the HTTP API to both kinds
+    of nodes that have no schema.
     """
-    lines = [len(file.read_text("utf-8").splitlines()) for file in modules().values()]
+    texts = [file.read_text("utf-8") for file in modules().values()]
+    lines = [len(text.splitlines()) for text in texts]
+    tests = [file for file in committed() if file.suffix == ".py" and file.relative_to(ROOT).parts[0] in TESTS]
     return {
         "modules": len(lines),
         "median_lines": median(lines),
@@ -83,6 +114,12 @@ def figures() -> dict[str, object]:
         "import_circles": len(circles(import_graph())),
         "unmirrored": len(modules_without_test()),
         "uncovered": len(set(modules_without_test()) - set(COVERED)),
+        "product_lines": sum(lines),
+        "test_lines": sum(len(file.read_text("utf-8").splitlines()) for file in tests),
+        "any": sum(len(re.findall(r"\bAny\b", text)) for text in texts),
+        "dict_any": sum(text.count("dict[str, Any]") for text in texts),
+        "way_modules": int(re.findall(r"^MODULES_MAX = (\d+)$", WAY.read_text("utf-8"), re.MULTILINE)[0]),
+        "untyped_answers": sum(map(len, untyped_answers().values())),
     }
 
 

@@ -16,7 +16,7 @@ from semq.errors import Unavailable
 from semq.service.monitoring.health import health
 from semq.service.monitoring.metrics import Figures, render
 from semq.service.operations.arguments import Arguments
-from semq.service.operations.operation import BoundOperation, Caller, act, look
+from semq.service.operations.operation import BoundOperation, Caller, DescribedOperation, act, look
 from semq.service.operations.reload import Reloaded, Reloading
 from semq.umx_t.address import Address
 
@@ -93,7 +93,7 @@ class NodeOperations:
         """Read the configuration again and apply what can change without a restart."""
         return await self._node.reloading.reload(dry_run=arguments.dry_run)
 
-    async def operations(self, arguments: Arguments) -> list[dict[str, Any]]:
+    async def operations(self, arguments: Arguments) -> list[DescribedOperation]:
         """List the operations of this node: name, kind, role, summary, JSON schema of the arguments."""
         rows: Iterable[BoundOperation] = self._node.operations.values()
         return [row.operation.described() for row in sorted(rows, key=lambda row: row.operation.name)]

@@ -15,6 +15,7 @@ import msgspec
 import structlog
 
 from semq.access_rights import AccessRole
+from semq.answers import OperationAnswer
 from semq.errors import BadInput, SemqError
 from semq.service.operations.arguments import Arguments, read_arguments
 
@@ -45,6 +46,16 @@ class Caller:
         return f"{why} (by {self.user})" if why else f"by {self.user}"
 
 
+class DescribedOperation(OperationAnswer, frozen=True, kw_only=True):
+    """An operation of a node."""
+
+    name: str
+    kind: str  #: look, act
+    role: str
+    summary: str
+    arguments: dict[str, Any]  #: their JSON schema
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     """A row of a table of operations."""
@@ -73,15 +84,15 @@ class Operation:
         """The first sentence of the handler's docstring."""
         return _summary(self.handler)
 
-    def described(self) -> dict[str, Any]:
-        """Return the row as JSON values."""
-        return {
-            "name": self.name,
-            "kind": self.kind.value,
-            "role": self.role.value,
-            "summary": self.summary,
-            "arguments": msgspec.json.schema(self.arguments),
-        }
+    def described(self) -> DescribedOperation:
+        """Return the row for people and programs."""
+        return DescribedOperation(
+            name=self.name,
+            kind=self.kind.value,
+            role=self.role.value,
+            summary=self.summary,
+            arguments=msgspec.json.schema(self.arguments),
+        )
 
 
 @cache

@@ -49,5 +49,5 @@ def test_a_row_describes_itself() -> None:
     assert (count.kind, put.kind) == (Kind.LOOK, Kind.ACT)
     assert [row.summary for row in TABLE] == ["Count the books.", "Put a book on the shelf."]
     result = put.described()
-    assert (result["name"], result["kind"], result["role"]) == ("shelf.put", "act", "operator")
-    assert result["arguments"]["$defs"]["ByName"]["properties"]["id"]["type"] == "string"
+    assert (result.name, result.kind, result.role) == ("shelf.put", "act", "operator")
+    assert result.arguments["$defs"]["ByName"]["properties"]["id"]["type"] == "string"
