@@ -188,7 +188,7 @@ def test_operations_and_their_arguments_are_listed(network: Network) -> None:
 
 @pytest.mark.parametrize("row", [row for rows in OPERATIONS.values() for row in rows], ids=lambda row: row.name)
 def test_the_arguments_of_every_operation_can_be_shown(row: Operation) -> None:
-    shown = list(argument_rows(row.described()["arguments"]))
+    shown = list(argument_rows(row.described().arguments))
     assert [name for name, *_ in shown] == list(row.arguments.__struct_encode_fields__)
     assert all(value and meaning for _, value, _, meaning in shown)
 
