@@ -33,13 +33,7 @@ from semq.store.postgres.changes import nothing_stored
 from semq.store.postgres.conditions.durability import SETTINGS, verify_row
 from semq.store.postgres.conditions.inspection import findings, inspect
 from semq.store.postgres.connections import NeverRests, Readers, Rest
-from semq.store.postgres.errors import (
-    PartitionsMissing,
-    RowRefused,
-    StoreFenced,
-    StoreUnavailable,
-    StoreWentBack,
-)
+from semq.store.postgres.errors import PartitionsMissing, RowRefused, StoreFenced, StoreUnavailable, StoreWentBack
 from semq.store.postgres.lease import Lease
 from semq.store.postgres.locked_bodies import Locking, verify_master_key
 from semq.store.postgres.owner import Owner
