@@ -74,6 +74,15 @@ def census(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"as_of": _oldest(answers), **_sum(figures), "pairs": pairs, "inboxes": inboxes, "oldest": oldest}
 
 
+def ended(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sums of the ended documents; they are complete if all stores have counted all."""
+    return {
+        "matches": sum(answer["matches"] for _, answer in answers),
+        "by_outcome": _sum([answer["by_outcome"] for _, answer in answers]),
+        "is_complete": all(answer["is_complete"] for _, answer in answers),
+    }
+
+
 def traffic(answers: Answers, arguments: Mapping[str, Any]) -> TrafficFigures:
     """Return the sums of the documents over time."""
     return merged([msgspec.convert(answer, TrafficFigures, strict=False) for _, answer in answers])

@@ -180,23 +180,24 @@ class FanOut:
 
     async def paged(self, name: str, given: Given, caller: Caller) -> Any:
         """Return at most ``limit`` rows, store by store, and the place of the next page. A hub has no other queue."""
-        stores, place = self._hub.stores(), place_of(int(given.get("outbound", 0)))
+        queue = "line" if given.get("ended") else "outbound"
+        stores, place = self._hub.stores(), place_of(int(given.get(queue, 0)))
         limit = int(given.get("limit", 50))
         answered: list[StoreAnswer] = []
         page: dict[str, Any] = {"rows": [], "looked_at": 0, "next": None}
         position, number = place
         while position < len(stores) and len(page["rows"]) < limit:
-            page_arguments = {**given, "limit": limit - len(page["rows"]), "outbound": number or None}
+            page_arguments = {**given, "limit": limit - len(page["rows"]), queue: number or None}
             answered.append(await self._ask(stores[position], name, page_arguments, caller))
             part = {"rows": [], "next": None} if answered[-1].unreached else _result(answered[-1])
             page["rows"] += [with_store(stores[position], row) for row in part["rows"]]
             page["looked_at"] += part.get("looked_at", 0)
             if part["next"] is not None:
-                number = part["next"]["outbound"]
+                number = part["next"][queue]
                 break
             position, number = position + 1, 0
         if position < len(stores):
-            page["next"] = {"outbound": number_for(StorePlace(position, number))}
+            page["next"] = {queue: number_for(StorePlace(position, number))}
         return _complete(page, answered)
 
     async def failed(self, name: str, given: Given, caller: Caller) -> Any:
@@ -261,6 +262,7 @@ FANNED: dict[str, FannedRun] = {
     "held.refuse": FanOut.act_on_copies,
     "held.resend": FanOut.act_on_copies,
     "msg.list": FanOut.paged,
+    "msg.count": _combined(combination.ended),
     "msg.show": FanOut.find_message,
     "msg.body": FanOut.find_message,
     "msg.outlook": FanOut.find_message,

@@ -18,7 +18,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 PAGES = {
     "node": (
         "/", "/figures", "/figures?period=hour&partner=56001", "/messages",
-        "/messages?state=SS_ACK&type=invoice", "/stuck", "/partners", "/broker",
+        "/messages?ended=true&from=yesterday&to=today", "/messages?state=SS_ACK&type=invoice", "/stuck", "/partners",
+        "/broker",
         "/broker?part=consumers", "/broker?part=connections", "/jobs", "/certificates", "/reconciliation", "/audit",
         "/health", "/stuck?cause=HELD&partner=56001", "/failed", "/messages?find=nothing-has-this-name",
     ),

@@ -9,6 +9,7 @@ NOT_LISTED = {
     LIVE: "a stream of events",
     "/messages/{name}": "the browser test adds it, with the names of the messages in its scene",
     "/acts/{key}": "exists only after the form of an act was posted",
+    "/messages.csv": "a file",
     "/definitions/export": "a file",
     "/reconciliation/{day}/{name}/{file}": "a file",
 }

@@ -25,6 +25,7 @@ from semq.cli.messages.presentation import (
 )
 from semq.cli.options.selection import (
     CodeOption,
+    EndedOption,
     KeyOption,
     PartnerOption,
     PiecesOption,
@@ -215,10 +216,12 @@ async def list_(
     since: Annotated[
         str | None, typer.Option(metavar="AGE", help="Only messages since this time: an age (30m, 2h, 7d) or a date.")
     ] = None,
+    until: Annotated[str | None, typer.Option(metavar="AGE", help="Only messages before this time.")] = None,
     pieces: PiecesOption = False,
+    ended: EndedOption = False,
     limit: RowsOption = 50,
 ) -> None:
-    """List messages in the queues of a node, newest first."""
+    """List messages in the queues of a node, newest first; with --ended documents of any day that the ledger keeps."""
     rows = await session.rows(
         "msg.list",
         limit,
@@ -229,7 +232,9 @@ async def list_(
         key=key,
         code=code,
         since_ms=milliseconds_ago(since) if since else None,
+        until_ms=milliseconds_ago(until) if until else None,
         pieces=pieces,
+        ended=ended or None,
     )
     if session.out.as_json:
         session.out.data(rows)

@@ -31,6 +31,9 @@ TypeOption = Annotated[str | None, typer.Option("--type", help="Data type of the
 KeyOption = Annotated[str | None, typer.Option(help="Beginning of the key of the AppKey.")]
 CodeOption = Annotated[str | None, typer.Option(help="Error code of the reason.")]
 PiecesOption = Annotated[bool, typer.Option("--pieces", help="Also the pieces of documents in pieces.")]
+EndedOption = Annotated[
+    bool, typer.Option("--ended", help="Documents that have ended, from the ledger, by the time of their end.")
+]
 
 
 def refuse_names_with_selection(ids: Sequence[str] | None, *, is_selected: bool) -> None:

@@ -1,31 +1,42 @@
 """The pages of messages: search, one message with its time line, acts on it, and its payload."""
 
+import asyncio
 import base64
 import codecs
+import csv
+import io
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, timedelta
 from typing import Any
 from urllib.parse import quote
 
 from starlette.responses import Response
 
 from semq.access_rights import AccessRole
-from semq.console.display import at, href, message_path, next_step_of, node_name, show, translator
+from semq.console.display import at, href, message_path, next_step_of, node_name, show, state_of, translator
 from semq.console.live import LIVE
 from semq.console.timeline import outlook_line, time_line
 from semq.engine.people.stuck import StuckCause
 from semq.errors import SemqError
-from semq.foreign_text import shown_lines
+from semq.foreign_text import shown, shown_lines
+from semq.moments import milliseconds, utc_text
 from semq.service.message_names import message_name
 from semq.sizes import size
+from semq.store.views.ended import ENDS, outcome_of
 from semq.store.views.selection import PLACE, MessageFilter
 from semq.umx_t.status import AppStatus, Outcome, SendStatus
+from semq.web.errors import BadRequest
 from semq.web.node.payloads import payload_chunks
 from semq.web.pages.visit import Visit, form, page
 from semq.web.transport.bodies import ChunkedResponse
 
 LEFT_OUT_FILTERS = ("since_ms", "until_ms", "pieces")
 FILTERS = (*(name for name in MessageFilter.__struct_fields__ if name not in LEFT_OUT_FILTERS), "order")
+PERIOD = ("from", "to")  # days
+OUTCOMES = list(dict.fromkeys(outcome_of(side, event) for side, events in ENDS.items() for event in events))
+ROWS, CSV_ROWS = 50, 1000  # of a page
+CSV_COLUMNS = ("at", "side", "sender", "receiver", "state", "type", "key", "size", "reason", "name", "lk0")
 STATES = [*SendStatus.__members__, *Outcome.__members__, *AppStatus.__members__]
 SHOWN_MAX = 64 << 10  # bytes of a payload on a page
 # Fields that the list of facts leaves out
@@ -33,19 +44,87 @@ LEFT_OUT = frozenset({"at", "id", "error", "stuck", "cleaned", "overdue", "has_p
 
 
 async def messages(visit: Visit) -> Response:
-    """Search the queues by filters, or find a message by its name."""
-    filters = {name: visit.query.get(name, "").strip() for name in ("find", *FILTERS)}
-    shared = {"filters": filters, "states": STATES, "live": LIVE}
+    """Search the queues or the ended documents by filters, or find a message by its name."""
+    filters = {name: visit.query.get(name, "").strip() for name in ("find", *FILTERS, *PERIOD)}
+    shared = {"filters": filters, "states": STATES, "outcomes": OUTCOMES, "live": LIVE}
     if filters["find"]:
         return await _by_name(visit, filters["find"], shared)
+    chosen = {name: filters[name] for name in (*FILTERS, *PERIOD) if filters[name]}
+    wanted = _wanted(visit, filters)
     continue_at = {name: visit.query[name] for name in PLACE if visit.query.get(name)}
-    chosen = {name: filters[name] for name in FILTERS if filters[name]}
-    answer = await visit.ask("msg.list", **chosen, **continue_at, limit=50)
-    next_page = href("/messages", **(chosen | answer["next"])) if answer["next"] else None
+    counted = {name: value for name, value in wanted.items() if name != "order"}
+    answer, count = await asyncio.gather(
+        visit.ask("msg.list", **wanted, **continue_at, limit=ROWS),
+        visit.ask("msg.count", **counted) if filters["ended"] else _nothing(),
+    )
+    before = int(visit.query["before"]) if visit.query.get("before", "").isdecimal() else 0
+    after = before + len(answer["rows"])
+    next_page = href("/messages", **(chosen | answer["next"]), before=after) if answer["next"] else None
     first = href("/messages", **chosen) if continue_at else None
     return show(
         visit, "messages.html", rows=answer["rows"], next=next_page, first=first, looked_at=answer["looked_at"],
-        found=None, **shared,
+        found=None, count=count, before=before, after=after, chosen=chosen,
+        csv=href("/messages.csv", **chosen), **shared,
+    )  # fmt: skip
+
+
+async def _nothing() -> None:
+    """Return None: a page of the queues has no count."""
+
+
+def _wanted(visit: Visit, filters: Mapping[str, str]) -> dict[str, Any]:
+    """Return the arguments of ``msg.list`` for the filters of a page; the period is that of whole days in UTC."""
+    wanted: dict[str, Any] = {name: filters[name] for name in FILTERS if filters[name]}
+    today = visit.web.clock.wall().astimezone(UTC).date()
+    named = {"today": today, "yesterday": today - timedelta(days=1)}
+    for name, argument, more in (("from", "since_ms", 0), ("to", "until_ms", 1)):
+        if filters[name]:
+            try:
+                day = named.get(filters[name]) or date.fromisoformat(filters[name])
+                wanted[argument] = milliseconds(f"{day + timedelta(days=more)}T00:00:00+00:00")
+            except (ValueError, OverflowError) as error:
+                raise BadRequest(
+                    "A day is written like 2026-03-31, or today, or yesterday.", given=filters[name][:40]
+                ) from error
+    return wanted
+
+
+async def csv_file(visit: Visit) -> Response:
+    """Return all messages that fit as CSV, page by page."""
+    filters = {name: visit.query.get(name, "").strip() for name in (*FILTERS, *PERIOD)}
+    wanted = _wanted(visit, filters)
+    page = await visit.ask("msg.list", **wanted, limit=CSV_ROWS)
+    headers = {"content-disposition": 'attachment; filename="messages.csv"', "cache-control": "no-store"}
+    return ChunkedResponse(_csv_pages(visit, wanted, page), None, headers, "text/csv; charset=utf-8", lambda: None)
+
+
+async def _csv_pages(visit: Visit, wanted: Mapping[str, Any], page: Mapping[str, Any]) -> AsyncIterator[bytes]:
+    yield ("\ufeff" + _csv_text([CSV_COLUMNS])).encode()
+    while True:
+        yield _csv_text(map(_csv_row, page["rows"])).encode()
+        if page["next"] is None:
+            return
+        page = await visit.ask("msg.list", **wanted, **page["next"], limit=CSV_ROWS)
+
+
+def _csv_text(rows: Iterable[Sequence[object]]) -> str:
+    text = io.StringIO()
+    csv.writer(text).writerows([_csv_cell(cell) for cell in row] for row in rows)
+    return text.getvalue()
+
+
+def _csv_cell(cell: object) -> str:
+    """Return a cell that no program for tables reads as a formula."""
+    text = shown(str("" if cell is None else cell))
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
+
+
+def _csv_row(row: Mapping[str, Any]) -> tuple[object, ...]:
+    key = [*str(row.get("app_key") or "").split("/", 3), "", "", "", ""]
+    reason = " ".join(map(str, row.get("reason") or ()))
+    return (
+        utc_text(row["at"]), row["side"], node_name(row.get("source")), node_name(row.get("target")), state_of(row),
+        key[1], key[3], row.get("size"), reason, message_name(row), row["lk0"],
     )  # fmt: skip
 
 
@@ -55,7 +134,10 @@ async def _by_name(visit: Visit, name: str, shared: Mapping[str, Any]) -> Respon
     except SemqError as error:
         if not error.code.startswith(("SEMQ-1", "SEMQ-2")):
             raise
-        return show(visit, "messages.html", rows=[], next=None, first=None, looked_at=0, found=0, **shared)
+        return show(
+            visit, "messages.html", rows=[], next=None, first=None, looked_at=0, found=0, count=None, before=0, after=0,
+            chosen={}, csv=None, **shared,
+        )  # fmt: skip
     return visit.see_other(message_path(row))
 
 
@@ -202,6 +284,7 @@ def _readable(body: bytes) -> tuple[str, bool]:
 
 ROUTES = [
     page("/messages", messages),
+    page("/messages.csv", csv_file),
     form("/messages/act", act, role=AccessRole.OPERATOR),
     form("/messages/payload", payload, role=AccessRole.PAYLOAD),
     page("/messages/{name}", message),

@@ -6,6 +6,18 @@
   const pause = document.getElementById("live-pause");
   let isPaused = false, isBusy = false, isOutdated = false;
 
+  // Beside each time in UTC of a table: the time in the zone of the browser.
+  const addLocalTimes = part => {
+    for (const time of part.querySelectorAll("td time[datetime]")) {
+      const moment = new Date(time.dateTime);
+      if (isNaN(moment) || !moment.getTimezoneOffset()) continue;
+      const local = Object.assign(document.createElement("span"), {className: "soft local"});
+      local.textContent = moment.toLocaleTimeString([], {hour: "2-digit", minute: "2-digit", timeZoneName: "short"});
+      time.after(" ", local);
+    }
+  };
+  addLocalTimes(document);
+
   // A part in which the user types, has selected a row, or has opened details, is not replaced.
   const inUse = part => part.contains(document.activeElement) && document.activeElement !== document.body
     && document.activeElement.matches("input, select, textarea")
@@ -17,6 +29,7 @@
     for (const part of document.querySelectorAll("[data-live]")) {
       if (id ? part.id !== id : part.dataset.later) continue;
       const fresh = page.getElementById(part.id);
+      if (fresh) addLocalTimes(fresh);
       if (!fresh || inUse(part) || fresh.innerHTML === part.innerHTML) continue;
       const focused = part.contains(document.activeElement) ? document.activeElement : null;
       const place = focused ? [...part.querySelectorAll("a, button")].indexOf(focused) : -1;

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Protocol, TypeAlias
 from msgspec import Meta, Struct, field
 
 from semq.access_rights import AccessRole
+from semq.service.errors import BadArguments
 from semq.service.figure_count import FigureCount
 from semq.service.operations.arguments import Arguments
 from semq.service.operations.census import Census, OverviewNode, SharedCensus
@@ -19,9 +20,10 @@ from semq.service.operations.overview import OverviewOperations
 from semq.store.figures import BOUNDS_MS, HOUR, MINUTE, NO_LATENCY
 from semq.store.rows import Event, Side
 from semq.store.views import figures
+from semq.store.views.ended import count_ended
 from semq.store.views.figures import Counted
 from semq.store.views.messages import node_of
-from semq.store.views.selection import Institution
+from semq.store.views.selection import Institution, MessageFilter
 from semq.umx_t.status import AppStatus
 
 PeriodName: TypeAlias = Annotated[Literal["hour", "day", "week"], Meta(description="The last hour, day or week.")]
@@ -49,6 +51,20 @@ class ReadTraffic(Arguments, frozen=True, kw_only=True):
     partner: Annotated[
         Institution | None, Meta(description="Only documents to and from this institution; at a hub those for it.")
     ] = None
+
+
+class CountEnded(Arguments, MessageFilter, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The selection of ended documents."""
+
+    ended: Annotated[bool, Meta(description="Must be true: only ended documents are counted.")] = True
+
+
+class EndedCount(Struct):
+    """Ended documents by outcome."""
+
+    matches: int
+    by_outcome: dict[str, int]
+    is_complete: bool  #: false: there are more; the newest are counted
 
 
 class LatencyFigures(Struct, omit_defaults=True):
@@ -118,6 +134,13 @@ class FigureOperations:
         latency = _latencies(rows)
         return TrafficFigures(arguments.period, partner, until, step_ms, dict(sums), latency, backlog, points)
 
+    async def ended(self, arguments: CountEnded) -> EndedCount:
+        """Count the ended documents that fit, by outcome; of very many, the newest."""
+        if not arguments.ended:
+            raise BadArguments("Only ended documents are counted; queue.census counts the queues.", ended=False)
+        await self._node.figures.count_soon()
+        return EndedCount(**await self._node.store.execute(count_ended, arguments))
+
     async def _backlog(self, partner: str | None) -> dict[str, int]:
         """Return the present length of each queue."""
         census = await self._census.newest()
@@ -131,7 +154,10 @@ def overview_parts(node: FigureNode) -> tuple[OverviewOperations, FigureOperatio
     return overview, FigureOperations(node, overview.census)
 
 
-FIGURES = (look("figures.traffic", AccessRole.VIEWER, ReadTraffic, FigureOperations.traffic),)
+FIGURES = (
+    look("figures.traffic", AccessRole.VIEWER, ReadTraffic, FigureOperations.traffic),
+    look("msg.count", AccessRole.VIEWER, CountEnded, FigureOperations.ended, "the console and the HTTP API"),
+)
 
 
 def merged(answers: Sequence[TrafficFigures]) -> TrafficFigures:

@@ -176,12 +176,16 @@ class OverviewOperations:
         ``next`` is absent (null) on the last page only; a page may have fewer rows than ``limit``, or none.
         """
         page, surroundings = await self._search(arguments), self._node.surroundings()
+        if arguments.ended:
+            return page
         return page | {"rows": [row | {"overdue": is_overdue(row, surroundings)} for row in page["rows"]]}
 
     async def _search(
         self, wanted: Search, subset: Subset | None = None, shown: Callable[[Row], Row | None] = lambda row: row
     ) -> dict[str, Any]:
         """Return a page of the rows for which ``shown`` returns a row."""
+        if wanted.ended and subset is not None:
+            raise BadArguments("Only msg.list lists ended documents.", ended=True)
         rows: list[Row] = []
         looked_at, next_page = 0, None
         for _ in range(PAGES_MAX):
@@ -191,7 +195,9 @@ class OverviewOperations:
             if next_page is None or len(rows) >= wanted.limit or looked_at >= ROWS_READ_MAX:
                 break
             wanted = replace(wanted, **next_page)
-        return {"rows": await with_sizes(self._node.store, rows), "next": next_page, "looked_at": looked_at}
+        if not wanted.ended:
+            rows = await with_sizes(self._node.store, rows)
+        return {"rows": rows, "next": next_page, "looked_at": looked_at}
 
 
 OVERVIEW = (

@@ -5,6 +5,7 @@
 | `selection`   | the filter of messages, and the place of a page                          |
 | `messages`    | messages as facts for people, traces                                     |
 | `pages`       | pages of messages by any filter                                          |
+| `ended`       | pages and counts of ended documents, from the ledger                     |
 | `names`       | the messages that a name may denote                                      |
 | `groups`      | documents to a group, with the outcome of each member                    |
 | `submissions` | submissions without a message: refused, waiting, scheduled, in pieces    |

@@ -16,6 +16,7 @@ from sqlalchemy.sql.elements import ColumnElement
 from semq.store.submission_tables import tb_0031_submit
 from semq.store.tables import tb_0030, tb_0031
 from semq.store.views import submissions
+from semq.store.views.ended import ended_page
 from semq.store.views.messages import (
     IN,
     OUT,
@@ -58,6 +59,8 @@ def search_page(connection: Connection, wanted: Search, subset: Subset | None = 
 
     ``next`` has the places in the queues where the next page begins; None: this is the last page.
     """
+    if wanted.ended:
+        return ended_page(connection, wanted)
     first, end = (NUMBER_MAX, 0) if wanted.is_descending else (0, NUMBER_MAX)
     begins = {queue.name: _begin(wanted, queue, first) for queue in QUEUES}
     matching: dict[str, Rows] = {}

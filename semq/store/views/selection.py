@@ -21,7 +21,8 @@ Moment: TypeAlias = Annotated[int, Meta(ge=0, le=MOMENT_MAX, description="Time i
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=ROWS_MAX, description="Number of rows, at most.")]
 Number: TypeAlias = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
 Order: TypeAlias = Annotated[Literal["newest", "oldest"], Meta(description="The order of the messages.")]
-PLACE = ("outbound", "inbound", "submitted")  # fields of ``Search``: the row of each queue after which a page begins
+# Fields of ``Search``: the row of each queue, or the line of the ledger, after which a page begins
+PLACE = ("outbound", "inbound", "submitted", "line")
 Side = Literal["all", "outbound", "inbound", "submitted"]
 
 
@@ -49,6 +50,9 @@ class MessageFilter(Struct, frozen=True, kw_only=True):
         Moment | None, Meta(description="Exclusive end of the period, in milliseconds since 1970 UTC.")
     ] = None
     pieces: Annotated[bool, Meta(description="Also the pieces of documents in pieces.")] = False
+    ended: Annotated[
+        bool, Meta(description="Documents that have ended, from the ledger, by the time of their end.")
+    ] = False
 
 
 class Search(MessageFilter, frozen=True, kw_only=True):
@@ -58,6 +62,7 @@ class Search(MessageFilter, frozen=True, kw_only=True):
     outbound: Annotated[Number | None, Meta(description="``next.outbound`` of the page before.")] = None
     inbound: Annotated[Number | None, Meta(description="``next.inbound`` of the page before.")] = None
     submitted: Annotated[Number | None, Meta(description="``next.submitted`` of the page before.")] = None
+    line: Annotated[Number | None, Meta(description="``next.line`` of the page before, of ended documents.")] = None
     limit: Limit = 50
 
     @property

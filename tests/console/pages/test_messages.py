@@ -1,9 +1,14 @@
-"""The pages of messages: documents to groups, and payloads."""
+"""The pages of messages: documents to groups, payloads, ended documents and their CSV."""
+
+import csv
+import io
 
 import pytest
 
 from semq.app import Client
+from semq.console.pages import messages
 from semq.console.pages.messages import SHOWN_MAX, _acts, _acts_by_name, _readable
+from tests.console.scene import Scene
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
 from tests.web.running import serving
@@ -59,3 +64,53 @@ def test_a_payload_is_text_only_if_it_is_utf_8(payload: bytes, text: str | None)
     shown, is_hex = _readable(payload[:SHOWN_MAX])
     assert is_hex is (text is None)
     assert shown.replace("\n", "") == (payload[:SHOWN_MAX].hex(" ") if text is None else text)
+
+
+# -------------------------------------------------------------------------------------------- ended documents
+
+TODAY = "/messages?ended=true&from=today&to=today&side=outbound&partner=10008"
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_one_address_shows_ended_documents_with_count_position_and_outcomes(scene: Scene) -> None:
+    browser = await scene.sites["node"].signed_in("viewer")
+    page = (await browser.get(f"{TODAY}&type=statement&state=DELIVERED")).text
+    assert "2 documents" in page
+    assert "1 to 2" in page
+    assert scene.lk0s["failed"] in page
+    assert "<script>window" not in page
+    assert "No ended document matches" in (await browser.get(f"{TODAY}&state=LOST")).text
+    assert "No ended document matches" in (await browser.get("/messages?ended=true&to=yesterday")).text
+    wrong = await browser.get("/messages?ended=true&from=x")
+    assert (wrong.status_code, "2026-03-31" in wrong.text) == (400, True)
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_pages_continue_with_their_position_and_csv_has_all_of_them(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(messages, "ROWS", 2)
+    monkeypatch.setattr(messages, "CSV_ROWS", 1)
+    browser = await scene.sites["node"].signed_in("viewer")
+    page = (await browser.get(TODAY)).text
+    assert "1 to 2" in page
+    following = page.partition('rel="next"')[0].rpartition('href="')[2].partition('"')[0].replace("&amp;", "&")
+    assert "3 to 3" in (await browser.get(following)).text
+    answer = await browser.get(TODAY.replace("/messages", "/messages.csv", 1))
+    assert answer.headers["content-type"].startswith("text/csv")
+    rows = list(csv.DictReader(io.StringIO(answer.text.removeprefix("\ufeff"))))
+    assert {row["lk0"] for row in rows} == {scene.lk0s[name] for name in ("failed", "failed too", "received")}
+    assert {(row["receiver"], row["state"], row["type"]) for row in rows} == {
+        ("10008", "DELIVERED", "statement"), ("10008", "DELIVERED", "notice"),
+    }  # fmt: skip
+
+
+def test_no_cell_of_a_csv_is_a_formula() -> None:
+    assert [messages._csv_cell(cell) for cell in ("=1+1", "-1", "@x", "a", None, 7)] == [
+        "'=1+1",
+        "'-1",
+        "'@x",
+        "a",
+        "",
+        "7",
+    ]

@@ -39,4 +39,4 @@ def test_options_of_commands_and_filters_of_pages_are_fields_of_the_filter(names
 
 def test_places_are_arguments_of_the_next_page() -> None:
     page = dict.fromkeys(PLACE, 7)
-    assert read_arguments("msg.list", ListMessages, page) == ListMessages(outbound=7, inbound=7, submitted=7)
+    assert read_arguments("msg.list", ListMessages, page) == ListMessages(outbound=7, inbound=7, submitted=7, line=7)
