@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-MIRROR = "http://deb.debian.org/debian"
 NO_SERVICES = "#!/bin/sh\nexit 101\n"  # answer of policy-rc.d: packages start nothing
 # Settings of this machine without which a root does not reach its registries
 OF_MACHINE = ("/etc/resolv.conf", "/etc/hosts", "/etc/pip.conf", "/etc/ssl/certs/ca-certificates.crt")
@@ -20,7 +19,7 @@ def make_root(root: Path, release: str, packages: Sequence[str]) -> None:
     """
     if not (root / "etc/debian_version").exists():
         root.mkdir(parents=True, exist_ok=True)
-        _run("debootstrap", "--variant=minbase", f"--keyring={KEYS}", release, str(root), MIRROR)
+        _run("debootstrap", "--variant=minbase", f"--keyring={KEYS}", release, str(root))  # from its default mirror
     policy = root / "usr/sbin/policy-rc.d"
     policy.write_text(NO_SERVICES)
     policy.chmod(0o755)
