@@ -126,3 +126,9 @@ def test_every_command_of_the_tutorial_does_what_it_says(terminals: Terminals, t
     assert "SS_ACK" in said["semq msg list"]
     assert "delivered" in said["semq msg wait LW-2042"]
     assert any(b"LW-2041" in file.read_bytes() for file in (tmp_path / "received").rglob("*") if file.is_file())
+
+
+def test_the_chinese_tutorial_has_the_same_commands() -> None:
+    texts = [(ROOT / "docs" / page).read_text("utf-8") for page in ("tutorial.md", "zh/tutorial.md")]
+    english, chinese = ([block.group() for block in BLOCK.finditer(text)] for text in texts)
+    assert chinese == english
