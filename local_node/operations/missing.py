@@ -36,6 +36,7 @@ EXCHANGE, PATIENCE_S = "semq.ask", 6.0
 FIRST_ROUND_S = 5.0  # wait of the operation for the first answers; less than the time limit of a command
 PAGES_MAX = 500  # of one partner in one run of the job
 ROWS_KEPT_MAX = 10_000
+PAUSE_MAX = 60  # runs of the job
 CLOCKS_MS = 600_000  # permitted difference between the clocks of two nodes
 OLDER = "its version does not know the question"
 NO_LIST = "it has not sent its list of partners since the start of this node"
@@ -59,7 +60,21 @@ class PartnerSurvey:
     count: int = 0  #: of all missing documents
     places: dict[str, str] = field(default_factory=dict)  #: by partner: where its next page begins; empty: all is read
     unanswered: dict[str, str] = field(default_factory=dict)  #: by partner, why
+    pauses: dict[str, tuple[int, int]] = field(default_factory=dict)  #: by partner: runs to leave out, now and next
     first_round: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def is_due(self, partner: str) -> bool:
+        """Whether to ask a partner in this run of the job: it has more pages, and its pause is over."""
+        left, length = self.pauses.get(partner, (0, 0))
+        self.pauses[partner] = max(0, left - 1), length
+        return not left and self.places.get(partner) != ""
+
+    def note_refusal(self, partner: str, why: str) -> None:
+        """Note why a partner did not answer. One that was asked in vain is asked less often."""
+        self.unanswered[partner] = why
+        if why != OFFLINE:
+            length = self.pauses[partner][1]
+            self.pauses[partner] = length, min(2 * length + 1, PAUSE_MAX)
 
     def add(self, row: dict[str, Any]) -> None:
         """Add a document, unless the survey has it; a partner's answer replaces one of the hub."""
@@ -124,9 +139,9 @@ class MissingDocuments:
         survey.unanswered.pop("hub", None)
         before = survey.count
         for partner in sorted(partners.allowed):
-            if survey.places.get(partner) != "" and self.survey is survey:
+            if self.survey is survey and survey.is_due(partner):
                 await self._ask_partner(survey, partner)
-        if (link := node.uplink.link) is not None and survey.places.get(str(link.peer)) != "":
+        if (link := node.uplink.link) is not None and survey.is_due(str(link.peer)):
             await self._ask_partner(survey, str(link.peer))  # last, because partners know more about each document
         survey.first_round.set()
         if survey.count > before:
@@ -144,7 +159,7 @@ class MissingDocuments:
                     return
             survey.unanswered[partner] = "it has more pages"
         except SemqError as error:
-            survey.unanswered[partner] = error.text
+            survey.note_refusal(partner, error.text)
 
     async def _compare(self, survey: PartnerSurvey, partner: str, rows: Sequence[ExchangedDocument]) -> None:
         """Keep the documents of a page of which this node's ledger knows nothing."""
@@ -164,7 +179,8 @@ class MissingDocuments:
         direct = node.direct.dial_config_for(parse_address(partner), VIRTUAL_HOST) if node.direct is not None else None
         ways = [] if direct is None else [(direct, partner)]
         if node.engine.partners.has_hub:
-            if not (node.engine.partners.online.get(partner) or ways or is_hub(parse_address(partner))):
+            is_online = node.engine.partners.online.get(partner) or is_hub(parse_address(partner))
+            if not (ways or (is_online and node.engine.uplink.is_up)):
                 raise Unavailable(OFFLINE)
             ways.append((node.uplink.dial_config_for(VIRTUAL_HOST), "The hub"))
         nonce = node.clock.uuid().hex
@@ -175,15 +191,16 @@ class MissingDocuments:
             try:
                 async with asyncio.timeout(PATIENCE_S):
                     reply = await request(config, node.clock, EXCHANGE, "exchanged", asked, name)
-                return self._read(partner, nonce, question, reply.get("other") or {})
+                return self._read(partner, nonce, question, reply.get("other"))
             except TimeoutError:
                 faults.append(f"{name} did not answer within {PATIENCE_S:.0f} s")
             except SemqError as error:
                 faults.append(f"{name}: {OLDER}" if UnknownOperation.code in error.text else error.text)
         raise Unavailable("; ".join(faults) or NOT_DIALLED)
 
-    def _read(self, partner: str, nonce: str, question: ExchangedQuestion, answer: Mapping[str, Any]) -> ExchangedPage:
+    def _read(self, partner: str, nonce: str, question: ExchangedQuestion, other: Any) -> ExchangedPage:
         """Return the page in an answer. Raises Unavailable, and the errors of a missing or false signature."""
+        answer: Mapping[str, Any] = other if isinstance(other, dict) else {}
         if why := str(answer.get("unanswered") or ""):
             raise Unavailable(OLDER if BadLocator.code in why else why)  # it looks for a message without a name
         text = str(answer.get("story")).encode("utf-8", "surrogatepass")

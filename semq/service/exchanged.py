@@ -13,9 +13,11 @@ from msgspec import Meta
 
 from semq.seal.canonical import canonical
 from semq.store.views.exchanged import PLACE, ROWS_MAX
+from semq.store.views.selection import NAME_MAX
 from semq.umx_t.attribute_values import MOMENT_MAX
-from semq.umx_t.locator import LK0_MAX
+from semq.umx_t.records import Ident, Number
 
+ADDRESS_MAX = 300  # characters of an address with a user
 PLACES = rf"^([0-9]{{1,3}}~)?({PLACE[1:-1]})?$"
 
 
@@ -39,12 +41,13 @@ class ExchangedQuestion(msgspec.Struct, frozen=True):
 class ExchangedDocument(msgspec.Struct, frozen=True):
     """A document that the answering node sent and has the receipt of, or that it has received or, as a hub, stored."""
 
-    lk0: Annotated[str, Meta(max_length=LK0_MAX)]
-    at: int  #: ms since 1970, by the clock of the answering node: its receipt was noted, or it was recorded
+    lk0: Ident
+    #: ms since 1970, by the clock of the answering node: its receipt was noted, or it was recorded
+    at: Annotated[int, Meta(ge=0, le=MOMENT_MAX)]
     side: Literal["sender", "receiver", "hub"]  #: of the answering node
-    target: str = ""
-    app_key: str = ""
-    size: int = 0
+    target: Annotated[str, Meta(max_length=ADDRESS_MAX)] = ""
+    app_key: Annotated[str, Meta(max_length=NAME_MAX)] = ""
+    size: Number = 0
 
 
 class ExchangedPage(msgspec.Struct, frozen=True):

@@ -90,6 +90,7 @@ async def test_a_restored_node_lists_what_it_has_lost(inprocess: InProcess, monk
     assert "documents that it lacks: 5 (`semq node missing`); partners to be asked yet: 1" in check["detail"]
     c = await start(inprocess, c.settings)
     await until(lambda: b.engine.partners.online[f"1.{C}"])
+    await until(lambda: hub.questions.has_reader(f"1.{C}"))
     b.clockwork.hasten(missing.JOB)
     await answered(b, 6)
     answer = await missing_of(inprocess, b)
@@ -155,6 +156,16 @@ async def test_partners_that_do_not_answer_are_named_with_the_reason(
     assert (answer["ok"], answer["error"]["code"]) == (False, ReceiptForged.code)
     exchange = hub.server.vhosts["enroll"].exchanges["semq.ask"]
     assert isinstance(exchange, RequestExchange)
+    for other in (7, {"story": '{"rows": [{"lk0": "\\u0000", "at": 1, "side": "hub"}]}'}, {"story": "[" * 9999}):
+
+        async def answer_with(*_: Any, other: Any = other) -> dict[str, Any]:
+            return {"other": other}
+
+        monkeypatch.setitem(exchange._handlers, "exchanged", answer_with)
+        await missing_of(inprocess, b, since=(asked := asked + 1))
+        await answered(b, 0)
+        assert b.missing.survey is not None
+        assert {f"1.{A}", "2.hub"} <= set(b.missing.survey.unanswered)
     monkeypatch.delitem(exchange._handlers, "exchanged")  # a hub of an older version
     assert await why() == f"The hub: {missing.OLDER}"
 
