@@ -123,7 +123,6 @@ semq.engine.sender.deeds               flows/custody/test_refused_copies.py
 semq.engine.sender.rejected_proofs     flows/distrust/test_rejected_proofs.py
 semq.engine.sender.lanes               flows/order/test_lanes.py
 semq.engine.sender.outbound            flows/test_documents.py
-semq.engine.sender.positions           flows/order/test_order.py
 semq.engine.sender.receipts            flows/test_documents.py
 semq.engine.sender.refused_copies      flows/custody/test_refused_copies.py
 semq.engine.sender.resealing           flows/real_nodes/test_stuck.py

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from starlette.requests import Request
 
@@ -63,7 +64,8 @@ class Web:
         self.memory = ByteBudget(self.http.memory_bytes)
         self.disk = ByteBudget(self.http.spool_bytes, SpoolFull)
         self.sent_events = SentEvents()
-        self.making_queues = asyncio.Lock()  #: of events: they are counted before one more is made
+        #: by program: its queues of events are counted before one more is made
+        self.making_queues: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.leases = Leases(self.http.leases)
         self.polls = Polls()
         self.rates = Rates(self.http.requests_per_s, self.http.burst, clock)

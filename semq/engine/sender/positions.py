@@ -35,22 +35,24 @@ class HeldSequences:
     def __init__(self) -> None:
         #: by order key: for each submission that waits, its number and its destination ("": a group)
         self._held: dict[str, dict[int, str]] = {}
+        self._keys: dict[int, str] = {}  #: order keys, by number
 
     def hold(self, number: int, attributes: Attributes, target: Address) -> None:
         if key := _order_key(attributes):
             self._held.setdefault(key, {})[number] = _destination(target)
+            self._keys[number] = key
 
     def release(self, number: int) -> None:
-        for waiting in self._held.values():
-            waiting.pop(number, None)
+        key = self._keys.pop(number, None)
+        if key is not None:
+            del self._held[key][number]
+            if not self._held[key]:
+                del self._held[key]
 
     def keep(self, numbers: Container[int]) -> None:
         """Release all submissions but those with these numbers."""
-        left = {
-            key: {number: dest for number, dest in waiting.items() if number in numbers}
-            for key, waiting in self._held.items()
-        }
-        self._held = {key: waiting for key, waiting in left.items() if waiting}
+        for number in [number for number in self._keys if number not in numbers]:
+            self.release(number)
 
     def check(self, number: int, attributes: Attributes, target: Address) -> None:
         """Raise WaitsBehind if an earlier submission of the same sequence waits."""

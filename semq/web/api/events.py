@@ -8,6 +8,7 @@ Last-Event-ID gets the later events. Without Last-Event-ID, and after a restart 
 events again, with the same identifiers.
 """
 
+import asyncio
 import re
 from collections import deque
 from collections.abc import AsyncIterator
@@ -53,7 +54,8 @@ async def events(call: Call) -> Response:
     subscription = client.events(keys, queue=queue, expires_s=expires_s, prefetch=PREFETCH, behind=behind)
     last = call.request.headers.get("last-event-id", "")[:ID_MAX]
     try:
-        async with call.web.making_queues if queue is not None else nullcontext():
+        making = call.web.making_queues.setdefault(call.visitor.key, asyncio.Lock())
+        async with making if queue is not None else nullcontext():
             if queue is not None:
                 await _check_queues(call, own_queues, queue)
                 await _check_patterns(call, queue, keys)

@@ -16,7 +16,7 @@ from semq.umx_t.app_key import AppKey
 from semq.web.api.events import PATTERNS_MAX, event_text
 from semq.web.api.sent_events import SentEvents
 from tests.service.inprocess import LOCAL_CONFIG, InProcess, linked
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 from tests.web.running import Site, serving
 
 
@@ -148,6 +148,24 @@ async def test_streams_of_one_program_are_bounded(site: Site) -> None:
         answer = await program.get("/events")
         assert (answer.status_code, answer.json()["code"]) == (429, "SEMQ-1410")
     await until(lambda: not site.web.streams._open)
+
+
+async def test_a_program_whose_queue_is_being_made_stops_no_other(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = await site.program("events"), await site.program("events")
+    begun = asyncio.Event()
+
+    async def check(call: Any, own_queues: str, queue: str) -> None:
+        if queue.endswith(".slow"):
+            begun.set()
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr("semq.web.api.events._check_queues", check)
+    slow = asyncio.create_task(first.get("/events", params={"queue": "slow"}))
+    await begun.wait()
+    async with asyncio.timeout(PATIENCE_S), following(second, queue="quick"):
+        assert not slow.done()
+    slow.cancel()
+    await asyncio.gather(slow, return_exceptions=True)
 
 
 async def test_queues_that_the_node_keeps_for_one_program_are_bounded(node: LocalNode) -> None:
