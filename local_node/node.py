@@ -324,7 +324,7 @@ class LocalNode(Node[LocalEngine]):
             ScheduledJob("schedule", SCHEDULE_POLL_S * factor, lambda: self.schedule.release_due()),
             ScheduledJob("pieces", SQL_POLL_S * factor, lambda: self.transfers.search()),
             ScheduledJob("remains", SWEEP_S * factor, lambda: self.remains.sweep()),
-            ScheduledJob(JOB, EVERY_S, lambda: self.missing.ask()),
+            ScheduledJob(JOB, EVERY_S * factor, lambda: self.missing.ask()),
             ScheduledJob("sql_done", sql_poll_s, partial(self._run_after_notify, "sql_done")),
         ]
         if self.settings.database.url is None:
