@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from semq.engine.errors import GroupRefused, PieceNotDelivered, RefusedByOperator, TargetNotAllowed
+from semq.engine.errors import GroupRefused, PieceNotDelivered, RefusedByOperator, TargetNotAllowed, UnknownTarget
 from semq.installation.configuration import HUB
 from semq.seal.errors import CertificateUnvouched, KeyUnknown, SignerGone, SignerUnknown
 from semq.store.postgres.errors import RowRefused
@@ -47,8 +47,9 @@ async def withdraw_agreement(world: CampaignWorld, fault: CycleFault) -> None:
         await _define(world, definitions(withdrawn=pair))
         await asyncio.sleep(fault.value)
         await _define(world, definitions())
-    codes = (TargetNotAllowed.code, GroupRefused.code, PieceNotDelivered.code)
-    # A group is refused as a whole, so that the other members are concerned, too.
+    # A group is refused as a whole, so that the other members are concerned, too; the users of an institution are known
+    # to those only who may send to it.
+    codes = (TargetNotAllowed.code, GroupRefused.code, PieceNotDelivered.code, UnknownTarget.code)
     world.notebook.permitted.append(PermittedOutcome(began, time.time(), codes, source=fault.where))
 
 

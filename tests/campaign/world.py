@@ -175,7 +175,7 @@ class CampaignWorld(Installation):
                 stream.write(text)
         self.add_nodes(places)
         if self.old is not None:
-            shutil.rmtree(places[OLD].data_dir)  # its empty database is of the present version
+            shutil.rmtree(places[OLD].data_dir, ignore_errors=True)  # an empty database is of this version
             self.nodes[OLD].run_by(self.old.program.python, self.old.program.variables)
         for name in CLOCKED:
             self.set_clock(name, 0.0)
