@@ -192,7 +192,7 @@ class OverviewOperations:
             page = await self._node.store.execute(search_page, replace(wanted, limit=wanted.limit - len(rows)), subset)
             rows += [row for each in page["rows"] if (row := shown(each)) is not None]
             looked_at, next_page = looked_at + page["looked_at"], page["next"]
-            if next_page is None or len(rows) >= wanted.limit or looked_at >= ROWS_READ_MAX:
+            if next_page is None or len(rows) >= wanted.limit or looked_at >= ROWS_READ_MAX or wanted.ended:
                 break
             wanted = replace(wanted, **next_page)
         if not wanted.ended:

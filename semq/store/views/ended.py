@@ -22,9 +22,9 @@ from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.short_name import short_name
 from semq.umx_t.status import Outcome
 
-LINES_MAX = 50_000  # compared lines of one page
-JOINED_MAX = 5_000  # of one page, if each needs the first line of its document
-COUNTED_MAX = 100_000  # lines of one count
+LINES_MAX = 20_000  # compared lines of one page
+JOINED_MAX = 2_000  # of one page, if each needs the first line of its document
+COUNTED_MAX, COUNTED_JOINED_MAX = 40_000, 2_000  # lines of one count
 BEGAN_DAYS = 7  # longest time from the first line of a document to its end, if the first line is to be found
 DAY_MS = 86_400_000
 # Role | events that end a document
@@ -47,24 +47,23 @@ def outcome_of(side: int, event: int) -> str:
 
 def ended_page(connection: Connection, wanted: Search) -> dict[str, Any]:
     """Return ``rows``, ``next`` and ``looked_at``, as ``pages.search_page`` does."""
-    first, end = (NUMBER_MAX, 0) if wanted.is_descending else (0, NUMBER_MAX)
+    first = NUMBER_MAX if wanted.is_descending else 0
     begin = first if wanted.line is None else wanted.line
-    window = _window(wanted, begin, JOINED_MAX if _is_joined(wanted) else LINES_MAX)
-    lines = window.subquery()
-    last = func.min(lines.c.number) if wanted.is_descending else func.max(lines.c.number)
-    edge = func.min(lines.c.at) if wanted.is_descending else func.max(lines.c.at)
-    size, last_number, last_at = connection.execute(select(func.count(), last, edge).select_from(lines)).one()
+    most = JOINED_MAX if _is_joined(wanted) else LINES_MAX
+    window = _window(wanted, begin, most)
     query = _documents(window, wanted, with_first=True)
     number = query.selected_columns.number
     query = query.order_by(number.desc() if wanted.is_descending else number).limit(wanted.limit)
     found = connection.execute(query).all()
-    place: int | None = None
-    if len(found) == wanted.limit:
-        place = found[-1].number
-    elif size == (JOINED_MAX if _is_joined(wanted) else LINES_MAX) and not _is_past(wanted, last_at):
-        place = last_number
-    next_page = None if place in (None, end) else {"line": place}
-    return {"rows": [_facts(row) for row in found], "next": next_page, "looked_at": int(size)}
+    rows = [_facts(row) for row in found]
+    if len(found) == wanted.limit:  # the other lines of the window were not read
+        return {"rows": rows, "next": {"line": found[-1].number}, "looked_at": len(found)}
+    lines = window.subquery()
+    last = func.min if wanted.is_descending else func.max
+    figures = select(func.count(), last(lines.c.number), last(lines.c.at)).select_from(lines)
+    size, last_number, last_at = connection.execute(figures).one()
+    has_more = size == most and not _is_past(wanted, last_at)
+    return {"rows": rows, "next": {"line": last_number} if has_more else None, "looked_at": int(size)}
 
 
 def count_ended(connection: Connection, wanted: MessageFilter) -> dict[str, Any]:
@@ -76,7 +75,7 @@ def count_ended(connection: Connection, wanted: MessageFilter) -> dict[str, Any]
     if _is_by_days(wanted):
         rows, is_complete = connection.execute(_figures(wanted)).all(), True
     else:
-        most = COUNTED_MAX // 10 if _is_joined(wanted) else COUNTED_MAX
+        most = COUNTED_JOINED_MAX if _is_joined(wanted) else COUNTED_MAX
         window = _window(wanted, NUMBER_MAX, most)
         query = _documents(window, wanted, with_first=_is_joined(wanted)).subquery()
         rows = connection.execute(

@@ -100,7 +100,7 @@ def test_whole_days_are_counted_by_the_figures(ledger: Connection, monkeypatch: 
 def test_more_lines_than_a_count_reads_are_said_to_be_incomplete(
     ledger: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ended, "COUNTED_MAX", 40)
+    monkeypatch.setattr(ended, "COUNTED_JOINED_MAX", 4)
     assert count_ended(ledger, MessageFilter(ended=True, type="order")) == {
         "matches": 2, "by_outcome": {"DONE": 1, "DELIVERED": 1}, "is_complete": False,
     }  # fmt: skip
