@@ -34,6 +34,9 @@ class InstitutionState(OperationAnswer, frozen=True, kw_only=True):
     store_uuid: str | UnsetType = UNSET  #: of the last process that has stated it
     boot: int | UnsetType = UNSET
     incarnation: str | UnsetType = UNSET
+    address: str | UnsetType = UNSET  #: from which it is connected to this instance
+    version: str | UnsetType = UNSET  #: of its program
+    seen_at: str | UnsetType = UNSET  #: while it is online: now; else its last login
 
 
 class HubDirectory:

@@ -40,6 +40,7 @@ from semq.engine.hub_engine import HubEngine
 from semq.engine.people.stuck import Surroundings
 from semq.engine.time.schedule import Schedule
 from semq.errors import SemqError
+from semq.moments import utc_text
 from semq.pki.certificate import read_certificate
 from semq.pki.errors import NoAuthority
 from semq.service.clockwork import ScheduledJob
@@ -47,7 +48,7 @@ from semq.service.credentials.identity import NodeIdentity
 from semq.service.credentials.keyring import split
 from semq.service.datagrams.ends import OfferingEnd
 from semq.service.links.rights import UMX
-from semq.service.links.sessions import Links, Refuse
+from semq.service.links.sessions import Links, NodeLink, Refuse
 from semq.service.node import APPLICATIONS, Node
 from semq.service.operations.audit import AuditOperations
 from semq.service.operations.broker import BrokerOperations
@@ -393,7 +394,11 @@ class HubNode(Node[HubEngine]):
         return [self._institution(str(node)) for node in self.directory.nodes()]
 
     def _institution(self, node: str) -> InstitutionState:
-        stated = self.links.statements.get(node)
+        stated, present, known = (
+            self.links.statements.get(node), self.engine.sessions.get(node), self.registry.stores.get(node)
+        )  # fmt: skip
+        session = present.link.session if present is not None and isinstance(present.link, NodeLink) else None
+        seen = self.clock.wall() if present is not None else known.seen_at if known is not None else None
         return InstitutionState(
             node=node,
             online=node in self.engine.sessions,
@@ -401,6 +406,9 @@ class HubNode(Node[HubEngine]):
             store_uuid=stated.store_uuid if stated else UNSET,
             boot=stated.boot if stated else UNSET,
             incarnation=stated.incarnation if stated else UNSET,
+            address=session.peer.host if session is not None else UNSET,
+            version=str(session.client_properties.get("version", ""))[:40] if session is not None else UNSET,
+            seen_at=utc_text(seen) if seen is not None else UNSET,
         )
 
     def surroundings(self) -> Surroundings:

@@ -74,6 +74,15 @@ def census(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"as_of": _oldest(answers), **_sum(figures), "pairs": pairs, "inboxes": inboxes, "oldest": oldest}
 
 
+def pairs(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
+    """Return the sums of the documents of each pair."""
+    sums: dict[tuple[str, str], Counter[str]] = {}
+    for _, answer in answers:
+        for row in answer:
+            sums.setdefault((row["source"], row["target"]), Counter()).update(row["documents"])
+    return [{"source": source, "target": target, "documents": dict(sum_)} for (source, target), sum_ in sums.items()]
+
+
 def ended(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the sums of the ended documents; they are complete if all stores have counted all."""
     return {
@@ -106,7 +115,11 @@ def institutions(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
             institution["held"] += row["held"]
             if row["held"]:
                 institution["stores"][store_text(store)] = row["held"]
-            institution |= {name: row[name] for name in ("store_uuid", "boot", "incarnation") if name in row}
+            institution |= {
+                name: row[name] for name in ("store_uuid", "boot", "incarnation", "address", "version") if name in row
+            }
+            if "seen_at" in row:
+                institution["seen_at"] = max(institution.get("seen_at", ""), row["seen_at"])
     return list(merged.values())
 
 

@@ -274,6 +274,7 @@ FANNED: dict[str, FannedRun] = {
     "stuck.causes": _combined(combination.causes),
     "failed.list": FanOut.failed,
     "queue.census": _combined(combination.census),
+    "figures.pairs": _combined(combination.pairs),
     "figures.traffic": _combined(combination.traffic),
     "nodes.list": _combined(combination.institutions),
     "stores.list": _combined(combination.stores),

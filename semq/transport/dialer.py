@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from semq import __version__
 from semq.amqp import sasl
 from semq.amqp.connection.client import ClientConnection
 from semq.amqp.errors import Broken
@@ -87,7 +88,7 @@ def _machine(config: DialConfig) -> ClientConnection:
         mechanism="EXTERNAL" if external else "PLAIN",
         response=b"" if external else sasl.plain(config.user, config.password or ""),
         virtual_host=config.virtual_host,
-        client_properties={"product": PRODUCT, **config.client_properties},
+        client_properties={"product": PRODUCT, "version": __version__, **config.client_properties},
     )
 
 

@@ -94,6 +94,7 @@ ANSWERS: dict[str, Any] = {
         **{queue: {BAD: 1} for queue in ("sent", "received", "submitted")}, "pieces": {BAD: {"rows": 1, "bytes": 1}},
         "pairs": [{"target": BAD, "rows": 1, "bytes": 1, "oldest_at": 1}],
     },
+    "figures.pairs": [{"source": BAD, "target": BAD, "documents": {BAD: 1, "stored": BAD}}],
     "figures.traffic": {
         "documents": {"delivered": 1}, "latency": {"delivered": {}}, "backlog": {BAD: BAD}, "counted_until": BAD,
         "points": [{"at": BAD, "documents": {"delivered": BAD}}],
@@ -139,7 +140,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "msg send": ("--to", "1", "--file", "-"), "msg receive": (), "msg list": (), "msg show": ("1",),
     "msg trace": ("1", "--full"), "msg wait": ("1",),
     "msg body": ("1",), "msg prove": ("1",), "msg cancel": ("1",), "msg hold": ("1",), "msg release": ("1",),
-    "msg resend": ("1",), "msg inquire": ("1",), "figures traffic": (),
+    "msg resend": ("1",), "msg inquire": ("1",), "figures traffic": (), "figures pairs": (),
     "queue list": (), "queue partners": (), "queue users": (),
     "stuck list": (),
     "stuck explain": ("1",), "failed list": (), "failed show": ("1",), "failed park": ("1",), "failed requeue": ("1",),

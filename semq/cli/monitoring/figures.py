@@ -1,4 +1,4 @@
-"""``semq figures traffic``: documents over time, for all or one partner, with latency and backlog."""
+"""``semq figures traffic|pairs``: documents over time, with latency and backlog, and who sends to whom."""
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from semq.cli.output.values import brief_time, moment
+from semq.cli.messages.presentation import print_rows
+from semq.cli.output.values import brief_time, moment, node_name
 from semq.cli.session import Session, on_node
 
 group = typer.Typer()
@@ -57,6 +58,24 @@ async def traffic(
     shown = [point for point in answer["points"] if point.get("documents")]
     session.out.table(tuple(columns), (tuple(_cells(row, kinds, queues, timed)) for row in (*shown, answer)))
     session.out.line(f"counted until {moment(answer['counted_until']) or 'no line yet'}; times are upper bounds")
+
+
+@group.command()
+@on_node
+async def pairs(session: Session) -> None:
+    """Count the documents of today (UTC) by sender and receiver: who sends to whom."""
+    rows = await session.ask("figures.pairs")
+    if session.out.as_json:
+        session.out.data(rows)
+        return
+    kinds = [kind for kind in KINDS if any(kind in row["documents"] for row in rows)]
+    columns = (("from", "<"), ("to", "<"), *((kind, ">") for kind in kinds))
+    print_rows(
+        session.out, columns, rows,
+        lambda row: (
+            node_name(row["source"]), node_name(row["target"]), *(row["documents"].get(kind, 0) for kind in kinds)
+        ),
+    )  # fmt: skip
 
 
 def _cells(row: Mapping[str, Any], kinds: list[str], queues: list[str], timed: list[str]) -> Iterator[object]:

@@ -20,10 +20,10 @@ from semq.service.operations.overview import OverviewOperations
 from semq.store.figures import BOUNDS_MS, HOUR, MINUTE, NO_LATENCY
 from semq.store.rows import Event, Side
 from semq.store.views import figures
-from semq.store.views.ended import count_ended
+from semq.store.views.ended import DAY_MS, count_ended
 from semq.store.views.figures import Counted
 from semq.store.views.messages import node_of
-from semq.store.views.selection import Institution, MessageFilter
+from semq.store.views.selection import Institution, MessageFilter, Moment
 from semq.umx_t.status import AppStatus
 
 PeriodName: TypeAlias = Annotated[Literal["hour", "day", "week"], Meta(description="The last hour, day or week.")]
@@ -65,6 +65,22 @@ class EndedCount(Struct):
     matches: int
     by_outcome: dict[str, int]
     is_complete: bool  #: false: there are more; the newest are counted
+
+
+class ReadPairs(Arguments, frozen=True, kw_only=True):
+    """The day."""
+
+    day_ms: Annotated[
+        Moment | None, Meta(description="A time of the day (UTC), in milliseconds since 1970; by default today.")
+    ] = None
+
+
+class PairFigures(Struct):
+    """The documents of one day from one institution to another."""
+
+    source: str
+    target: str
+    documents: dict[str, int]  #: kind | number
 
 
 class LatencyFigures(Struct, omit_defaults=True):
@@ -134,6 +150,14 @@ class FigureOperations:
         latency = _latencies(rows)
         return TrafficFigures(arguments.period, partner, until, step_ms, dict(sums), latency, backlog, points)
 
+    async def pairs(self, arguments: ReadPairs) -> list[PairFigures]:
+        """Count the documents of one day (UTC) by sender and receiver, the pairs with the most documents first."""
+        node = self._node
+        await node.figures.count_soon()
+        at_ms = int(node.clock.wall().timestamp() * 1000) if arguments.day_ms is None else arguments.day_ms
+        found = await node.store.execute(figures.pairs, at_ms // DAY_MS * DAY_MS)
+        return [PairFigures(source, target, documents) for (source, target), documents in found.items()]
+
     async def ended(self, arguments: CountEnded) -> EndedCount:
         """Count the ended documents that fit, by outcome; of very many, the newest."""
         if not arguments.ended:
@@ -156,6 +180,7 @@ def overview_parts(node: FigureNode) -> tuple[OverviewOperations, FigureOperatio
 
 FIGURES = (
     look("figures.traffic", AccessRole.VIEWER, ReadTraffic, FigureOperations.traffic),
+    look("figures.pairs", AccessRole.VIEWER, ReadPairs, FigureOperations.pairs),
     look("msg.count", AccessRole.VIEWER, CountEnded, FigureOperations.ended, "the console and the HTTP API"),
 )
 

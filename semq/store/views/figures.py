@@ -1,6 +1,6 @@
 """Figures over time as rows (``semq.store.figures`` counts them). Read-only."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import Connection, and_, func, or_, select
 from sqlalchemy.sql.elements import ColumnElement
@@ -66,8 +66,8 @@ def over_time(connection: Connection, minutes: int, since_ms: int, partner: str 
     return [Counted(int(row[0]), *row[1:]) for row in connection.execute(query)]
 
 
-def pairs(connection: Connection, day_ms: int) -> list[dict[str, Any]]:
-    """Return sender, receiver and the documents of one day (UTC) by kind, the pairs with the most documents first."""
+def pairs(connection: Connection, day_ms: int) -> dict[tuple[str, str], dict[str, int]]:
+    """Return the documents of one day (UTC) by sender and receiver and by kind, the pairs with the most first."""
     documents = func.sum(C.documents).label("documents")
     query = (
         select(C.source, C.target, C.side, C.event, documents)
@@ -76,9 +76,9 @@ def pairs(connection: Connection, day_ms: int) -> list[dict[str, Any]]:
         .order_by(documents.desc())
         .limit(PAIRS_MAX)
     )
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    found: dict[tuple[str, str], dict[str, int]] = {}
     for row in connection.execute(query):
-        pair = found.setdefault((row.source, row.target), {"source": row.source, "target": row.target})
+        documents_of_pair = found.setdefault((row.source, row.target), {})
         kind = KIND_OF.get((Side(row.side), Event(row.event)), "")
-        pair[kind] = pair.get(kind, 0) + int(row.documents)
-    return list(found.values())
+        documents_of_pair[kind] = documents_of_pair.get(kind, 0) + int(row.documents)
+    return found

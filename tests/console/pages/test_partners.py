@@ -4,6 +4,9 @@ import re
 
 import pytest
 
+from semq import __version__
+from semq.console.pages import partners
+from tests.console.scene import Scene
 from tests.local_node.doors.test_user_presence import consume, import_definitions, until_shown
 from tests.service.inprocess import InProcess, linked
 from tests.web.running import Browser, serving
@@ -32,3 +35,27 @@ async def test_users_are_listed_with_their_presence(inprocess: InProcess, monkey
         monkeypatch.setattr("semq.console.pages.partners.USERS_SHOWN", 1)
         assert await rows(browser) == [first]
         assert "semq queue users" in (await browser.get("/partners")).text
+
+
+def test_the_matrix_has_the_institutions_with_the_most_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partners, "MATRIX_MAX", 2)
+    pairs = [
+        {"source": source, "target": target, "documents": {"forwarded": forwarded, "stored": 1, "released": 9}}
+        for source, target, forwarded in (("a", "x", 5), ("b", "x", 4), ("b", "y", 3), ("c", "z", 0))
+    ]
+    assert partners.matrix(pairs) == {"receivers": ["x", "y"], "rows": [("a", [6, 0]), ("b", [5, 4])], "is_cut": True}
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_institutions_have_the_documents_of_today_and_the_hub_knows_who_they_are(scene: Scene) -> None:
+    at_node = await (await scene.sites["node"].signed_in("viewer")).get("/partners")
+    row = at_node.text.partition("partner=56001")[2].partition("</tr>")[0]
+    sent = re.search(r'data-label="Sent today"[^>]*><span>(\d+)', row)
+    assert sent is not None
+    assert int(sent[1]) >= 62
+    at_hub = (await (await scene.sites["hub"].signed_in("viewer")).get("/partners")).text
+    row = at_hub.partition("partner=10008")[2].partition("</tr>")[0]
+    assert __version__ in row
+    assert "127.0.0.1" in row
+    assert "Who sends to whom today" in at_hub
+    assert "source=10008&amp;partner=56001" in at_hub
