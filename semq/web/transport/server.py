@@ -9,17 +9,18 @@ from email.utils import formatdate
 from functools import partial
 
 import structlog
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from semq.config.web import HttpSection
-from semq.errors import unusable_path_of
+from semq.errors import Unavailable, unusable_path_of
 from semq.transport.handshakes import Handshakes
 from semq.transport.places import PlaceLimits, Places
 from semq.transport.tls_files import TlsFiles, no_passphrase
 from semq.web.errors import WebPortTaken
 from semq.web.transport.connection import Connection
+from semq.web.transport.failures import problem
 
 log = structlog.get_logger("semq.web")
 BACKLOG = 1024  # connections that wait to be accepted
@@ -27,6 +28,7 @@ HANDSHAKE_S = 10.0  # longest TLS handshake
 KEEP_ALIVE_S = 75  # longest idle time of a connection
 SURPLUS = 8  # this part of the connections, more than permitted, gets the answer 503 while all others are busy
 GRACE_S = 5.0  # longest wait for requests in progress when the server stops
+ANSWER_S = 1.0  # longest wait for the answers to those that are then ended
 
 
 class Server:
@@ -35,8 +37,8 @@ class Server:
     def __init__(self, http: HttpSection, app: ASGIApp) -> None:
         self._http = http
         self._config = Config(
-            app=app, http=Connection, ws="none", lifespan="off", log_config=None, access_log=False, proxy_headers=False,
-            server_header=False, timeout_keep_alive=KEEP_ALIVE_S,
+            app=_answering(app), http=Connection, ws="none", lifespan="off", log_config=None, access_log=False,
+            proxy_headers=False, server_header=False, timeout_keep_alive=KEEP_ALIVE_S,
             limit_concurrency=http.max_connections + 1,  # uvicorn answers 503 at this number
         )  # fmt: skip
         self._state = ServerState()
@@ -68,7 +70,7 @@ class Server:
         self._date_task = asyncio.get_running_loop().create_task(self._refresh_date())
 
     async def stop(self) -> None:
-        """Stop listening, wait at most GRACE_S for requests in progress, then close all connections."""
+        """Stop listening, wait at most GRACE_S for requests in progress, answer the others, close all connections."""
         if self._listening is not None:
             self._listening.close()
         if self._handshakes is not None:
@@ -77,8 +79,11 @@ class Server:
             connection.shutdown()
         if self._state.tasks:
             await asyncio.wait(set(self._state.tasks), timeout=GRACE_S)
-        for task in list(self._state.tasks):
+        ended = set(self._state.tasks)
+        for task in ended:
             task.cancel()
+        if ended:
+            await asyncio.wait(ended, timeout=ANSWER_S)
         for connection in list(self._state.connections):
             if not connection.transport.is_closing():  # asyncio fails at a TLS transport that has ended
                 connection.transport.abort()
@@ -103,6 +108,27 @@ class Server:
         while True:
             self._state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
             await asyncio.sleep(1.0)
+
+
+def _answering(app: ASGIApp) -> ASGIApp:
+    """Return an application that answers a request which ends with the server: the client may repeat it."""
+
+    async def answering(scope: Scope, receive: Receive, send: Send) -> None:
+        is_begun = False
+
+        async def noting(message: Message) -> None:
+            nonlocal is_begun
+            is_begun = True
+            await send(message)
+
+        try:
+            await app(scope, receive, noting)
+        except asyncio.CancelledError:
+            if is_begun:
+                raise
+            await problem(Unavailable("The HTTP server was stopped."), scope["path"])(scope, receive, send)
+
+    return answering
 
 
 def address_of(http: HttpSection, port: int) -> str:

@@ -1,5 +1,6 @@
 """The HTTP server: cookies for TLS only, client certificates, invalid files, a port in use."""
 
+import asyncio
 import hashlib
 import ssl
 import subprocess
@@ -10,10 +11,11 @@ import httpx
 import pytest
 
 from platform_node.node import HubNode
+from semq.config.web import HttpSection
 from semq.errors import UnusablePath
 from semq.web.errors import WebPortTaken
 from semq.web.transport.server import Server
-from tests.web.running import serving
+from tests.web.running import DIRECT, serving
 
 
 @pytest.fixture
@@ -87,3 +89,22 @@ async def test_a_port_in_use_is_an_error_with_its_number(hub: HubNode) -> None:
         with pytest.raises(WebPortTaken) as raised:
             await Server(http, site.server._config.app).start()  # type: ignore[arg-type]
         assert raised.value.facts["port"] == site.server.port
+
+
+async def test_a_request_in_progress_is_answered_when_the_server_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("semq.web.transport.server.GRACE_S", 0.0)
+    begun = asyncio.Event()
+
+    async def never(scope: Any, receive: Any, send: Any) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    server = Server(HttpSection(port=0), never)
+    await server.start()
+    async with httpx.AsyncClient(base_url=server.url, **DIRECT) as client:
+        asked = asyncio.create_task(client.post("/api/v1/documents", content=b"x"))
+        await begun.wait()
+        await server.stop()
+        answer = await asked
+    assert (answer.status_code, answer.headers["retry-after"], answer.json()["retry"]) == (503, "1", True)
+    assert answer.headers["connection"] == "close"
