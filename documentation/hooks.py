@@ -32,16 +32,17 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(text: str, page: Page, **_: object) -> str:
     """Return the text of a page as the site's parser reads it."""
-    source = _files.get(page.file.src_uri)
-    if source is None:
-        return text  # made from the code
-    text = links.with_sections(text, source, sections_of_the_protocol())
+    place = page.file.src_uri
+    if place not in _files:  # made from the code: its other links are those of the site
+        return links.with_sections(text, place, {each: (_pages[at], to) for each, (at, to) in sections().items()})
+    source = _files[place]
+    text = links.with_sections(text, source, sections())
     return markdown.for_the_site(links.relinked(text, source, _pages, _copied))
 
 
 @cache
-def sections_of_the_protocol() -> dict[str, tuple[str, str]]:
-    """Return file and anchor of each numbered section of the protocol."""
+def sections() -> dict[str, tuple[str, str]]:
+    """Return file and anchor of each section of the protocol by its number."""
     slug, found = slugify(case="lower"), {}
     for source in _pages:
         if source == "PROTOCOL.md" or source.startswith("docs/protocol/"):
