@@ -37,6 +37,7 @@ async def test_a_full_tablespace_loses_nothing_and_rejects_no_document(
         run(database, "ALTER TABLE tb_0031_body SET TABLESPACE small")
         try:
             committed: list[int] = []
+            error: Exception | None = None
             async with open_notified_store(database) as notified:
                 for number in NUMBERS:
                     [error] = await notified.do(accepting(number, size))
