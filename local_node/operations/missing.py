@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import structlog
@@ -17,6 +17,7 @@ import structlog
 from local_node.link.single_request import VIRTUAL_HOST, request
 from local_node.ports import OperatedLocalNode
 from semq.access_rights import AccessRole
+from semq.answers import OperationAnswer
 from semq.answers.status import MissingStatus
 from semq.errors import SemqError, Unavailable
 from semq.moments import utc_text
@@ -41,6 +42,7 @@ CLOCKS_MS = 600_000  # permitted difference between the clocks of two nodes
 OLDER = "its version does not know the question"
 NO_LIST = "it has not sent its list of partners since the start of this node"
 OFFLINE = "it is not online"
+BEING_ASKED = "the questions are still being asked"
 NOT_DIALLED = "it can be asked only over a link that this node dials"
 log = structlog.get_logger("semq.missing")
 
@@ -51,12 +53,42 @@ class ListMissing(Arguments, frozen=True, kw_only=True):
     since: Moment | None = None
 
 
+class MissingDocument(OperationAnswer, frozen=True, kw_only=True):
+    """A document that the store of this node lacks."""
+
+    name: str
+    lk0: str
+    partner: str  #: the institution at the other end
+    lost_as: Literal["receiver", "sender"]  #: receiver: the partner has to submit it again
+    at: int  #: ms since 1970, by the clock of the node that knows it: its receipt was noted, or it was recorded
+    side: str  #: of that node: sender, receiver or hub
+    target: str
+    app_key: str  #: empty if that node is the hub
+    size: int  #: bytes
+
+
+class UnansweredPartner(OperationAnswer, frozen=True, kw_only=True):
+    """A partner, or the hub, that has not answered yet."""
+
+    node: str
+    why: str
+
+
+class MissingList(OperationAnswer, frozen=True, kw_only=True):
+    """The documents that this node lacks, as far as its partners have answered."""
+
+    since: str | None = None  #: time from which the partners were asked; null: they were not
+    count: int = 0  #: missing documents, also those that are not listed
+    rows: Sequence[MissingDocument] = ()
+    unanswered: Sequence[UnansweredPartner] = ()
+
+
 @dataclass(slots=True)
 class PartnerSurvey:
     """What the partners have answered about the documents since a time."""
 
     since: int  #: ms since 1970
-    rows: dict[str, dict[str, Any]] = field(default_factory=dict)  #: by LK0: the first ROWS_KEPT_MAX
+    rows: dict[str, MissingDocument] = field(default_factory=dict)  #: by LK0: the first ROWS_KEPT_MAX
     count: int = 0  #: of all missing documents
     places: dict[str, str] = field(default_factory=dict)  #: by partner: where its next page begins; empty: all is read
     unanswered: dict[str, str] = field(default_factory=dict)  #: by partner, why
@@ -76,12 +108,12 @@ class PartnerSurvey:
             length = self.pauses[partner][1]
             self.pauses[partner] = length, min(2 * length + 1, PAUSE_MAX)
 
-    def add(self, row: dict[str, Any]) -> None:
+    def add(self, row: MissingDocument) -> None:
         """Add a document, unless the survey has it; a partner's answer replaces one of the hub."""
-        known = self.rows.get(row["lk0"])
+        known = self.rows.get(row.lk0)
         self.count += known is None
-        if len(self.rows) < ROWS_KEPT_MAX if known is None else known["side"] == "hub":
-            self.rows[row["lk0"]] = row
+        if len(self.rows) < ROWS_KEPT_MAX if known is None else known.side == "hub":
+            self.rows[row.lk0] = row
 
     def status(self) -> MissingStatus:
         """Return what health and status show."""
@@ -96,7 +128,7 @@ class MissingDocuments:
         self.survey: PartnerSurvey | None = None
         self.seen: dict[str, Presence] = {}  #: by hub or partner: what it has seen of the process before this one
 
-    async def list(self, arguments: ListMissing) -> dict[str, Any]:
+    async def list(self, arguments: ListMissing) -> MissingList:
         """List the documents that partners have exchanged with this node, and that its restored store lacks.
 
         ``since``: ask anew, about documents since this time. ``unanswered``: partners still to be asked, and why.
@@ -106,15 +138,15 @@ class MissingDocuments:
             self._node.clockwork.hasten(JOB)
         survey = self.survey
         if survey is None:
-            return {"since": None, "count": 0, "rows": [], "unanswered": []}
+            return MissingList()
         with suppress(TimeoutError):
             async with asyncio.timeout(FIRST_ROUND_S):
                 await survey.first_round.wait()
-        unanswered = [{"node": node, "why": why} for node, why in sorted(survey.unanswered.items())]
+        unanswered = [UnansweredPartner(node=node, why=why) for node, why in sorted(survey.unanswered.items())]
         if not survey.first_round.is_set():
-            unanswered.append({"node": str(self._node.address), "why": "the questions are still being asked"})
-        rows = sorted(survey.rows.values(), key=lambda row: int(row["at"]))
-        return {"since": utc_text(survey.since), "count": survey.count, "rows": rows, "unanswered": unanswered}
+            unanswered.append(UnansweredPartner(node=str(self._node.address), why=BEING_ASKED))
+        rows = sorted(survey.rows.values(), key=lambda row: row.at)
+        return MissingList(since=utc_text(survey.since), count=survey.count, rows=rows, unanswered=unanswered)
 
     async def ask(self) -> None:
         """Ask the partners that have not answered yet. Called by the job."""
@@ -170,8 +202,8 @@ class MissingDocuments:
         for row in fitting:
             if row.lk0 in lost:
                 other_end = row.target.partition("/")[0] if row.side == "hub" else partner
-                facts = {"name": short_name(row.lk0) or row.lk0, "partner": other_end, "lost_as": LOST_AS[row.side]}
-                survey.add(facts | msgspec.structs.asdict(row))
+                name, facts = short_name(row.lk0) or row.lk0, msgspec.structs.asdict(row)
+                survey.add(MissingDocument(name=name, partner=other_end, lost_as=LOST_AS[row.side], **facts))
 
     async def _page(self, partner: str, question: ExchangedQuestion) -> ExchangedPage:
         """Ask a partner, through the hub or directly. Raises Unavailable."""
@@ -213,5 +245,6 @@ class MissingDocuments:
             raise Unavailable(f"its answer cannot be read: {error}") from error
 
 
-LOST_AS = {"sender": "receiver", "receiver": "sender", "hub": "sender"}  # by the side of the partner
+# By the side of the partner
+LOST_AS: dict[str, Literal["receiver", "sender"]] = {"sender": "receiver", "receiver": "sender", "hub": "sender"}
 MISSING = (look("node.missing", AccessRole.VIEWER, ListMissing, MissingDocuments.list),)

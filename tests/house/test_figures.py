@@ -11,7 +11,7 @@ UNTYPED = {
     "msg.show": ROWS, "msg.list": ROWS, "msg.body": ROWS, "stuck.explain": ROWS, "stuck.list": ROWS,
     "stuck.causes": ROWS, "failed.list": ROWS, "failed.show": ROWS, "queue.census": ROWS, "held.list": ROWS,
     "documents.search": ROWS, "documents.show": ROWS, "msg.trace": LEDGER, "documents.trace": LEDGER,
-    "node.missing": LEDGER, "documents.submit": OWN, "inbox.receive": OWN, "who": OWN, "openapi": OWN,
+    "documents.submit": OWN, "inbox.receive": OWN, "who": OWN, "openapi": OWN,
 }  # fmt: skip
 
 
