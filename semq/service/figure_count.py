@@ -33,12 +33,16 @@ class FigureCount:
             self._counting.add_done_callback(lambda task: task.cancelled() or task.exception())
         await asyncio.shield(self._counting)
 
-    async def count_soon(self) -> None:
-        """Do what ``count`` does, but wait at most ``WAIT_S``. Raises StoreUnavailable."""
+    async def count_soon(self) -> bool:
+        """Do what ``count`` does, but wait at most ``WAIT_S``; return whether all lines are counted.
+
+        Raises StoreUnavailable.
+        """
         try:
             await asyncio.wait_for(self.count(), WAIT_S)
         except TimeoutError:
-            pass  # the task goes on; the caller shows the time up to which lines are counted
+            return False  # the task goes on
+        return True
 
     async def _count(self) -> None:
         store = self._store()

@@ -1,9 +1,11 @@
 """The counting job of a node."""
 
-from typing import Any
+import asyncio
+from typing import Any, cast
 
 import pytest
 
+from semq.service import figure_count
 from semq.service.figure_count import FigureCount
 from semq.store.figures import LINES_MAX, count_lines
 
@@ -26,7 +28,7 @@ async def test_without_a_commit_since_the_last_count_the_database_is_not_asked()
     count = FigureCount(lambda: store, 1.0)
     await count.count()
     assert store.answers == [3]
-    await count.count_soon()
+    assert await count.count_soon()
     store.units, store.read_only = 6, 3  # a unit without changes
     await count.count()
     assert store.answers == [3]
@@ -43,3 +45,22 @@ async def test_a_failed_count_is_repeated() -> None:
     store.answers = [1]
     await count.count()
     assert store.answers == []
+
+
+async def test_a_reader_does_not_wait_for_a_long_count_and_learns_that_it_is_not_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store, go = CommittingStore(), asyncio.Event()
+
+    async def wait(query: Any) -> int:
+        await go.wait()
+        return 1
+
+    monkeypatch.setattr(store, "execute", wait)
+    monkeypatch.setattr(figure_count, "WAIT_S", 0.0)
+    count = FigureCount(lambda: cast(Any, store), 1.0)
+    assert not await count.count_soon()
+    go.set()
+    await count.count()
+    monkeypatch.setattr(figure_count, "WAIT_S", 10.0)
+    assert await count.count_soon()

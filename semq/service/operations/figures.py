@@ -162,8 +162,8 @@ class FigureOperations:
         """Count the ended documents that fit, by outcome; of very many, the newest."""
         if not arguments.ended:
             raise BadArguments("Only ended documents are counted; queue.census counts the queues.", ended=False)
-        await self._node.figures.count_soon()
-        return EndedCount(**await self._node.store.execute(count_ended, arguments))
+        is_counted = await self._node.figures.count_soon()
+        return EndedCount(**await self._node.store.execute(count_ended, arguments, is_counted))
 
     async def _backlog(self, partner: str | None) -> dict[str, int]:
         """Return the present length of each queue."""

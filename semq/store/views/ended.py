@@ -66,13 +66,14 @@ def ended_page(connection: Connection, wanted: Search) -> dict[str, Any]:
     return {"rows": rows, "next": {"line": last_number} if has_more else None, "looked_at": int(size)}
 
 
-def count_ended(connection: Connection, wanted: MessageFilter) -> dict[str, Any]:
+def count_ended(connection: Connection, wanted: MessageFilter, is_counted: bool = True) -> dict[str, Any]:
     """Return ``matches``, ``by_outcome`` and whether they are complete: the newest COUNTED_MAX lines are counted.
 
-    Whole days without a filter by type, key, code or sender are counted by the figures of these days.
+    Whole days without a filter by type, key, code or sender are counted by the figures of these days, if all lines are
+    counted there (``is_counted``).
     """
     by_outcome = Counter[str]()
-    if _is_by_days(wanted):
+    if is_counted and _is_by_days(wanted):
         rows, is_complete = connection.execute(_figures(wanted)).all(), True
     else:
         most = COUNTED_JOINED_MAX if _is_joined(wanted) else COUNTED_MAX

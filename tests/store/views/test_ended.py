@@ -94,6 +94,7 @@ def test_whole_days_are_counted_by_the_figures(ledger: Connection, monkeypatch: 
     assert count_ended(ledger, days)["by_outcome"] == {"DELIVERED": 8, "REJECTED": 3, "DONE": 1}
     assert count_ended(ledger, replace(days, partner="56001", state="REJECTED"))["by_outcome"] == {"REJECTED": 2}
     assert count_ended(ledger, replace(days, side="inbound"))["matches"] == 1
+    assert not count_ended(ledger, days, is_counted=False)["is_complete"]
     assert count_ended(ledger, replace(days, since_ms=DAY["until_ms"], until_ms=None))["matches"] == 0
 
 
