@@ -145,10 +145,19 @@ def rules() -> tuple[int, int]:
         report = Path(folder) / "report.xml"
         command = [str(ROOT / "run"), "test", ALERT_TESTS, "-q", f"--junitxml={report}"]
         subprocess.run(command, stdout=sys.stderr, check=False)
-        cases = ET.parse(report).iter("testcase") if report.exists() else ()
-        passed = {case.attrib["name"] for case in cases if not len(case)}
+        passed = names_of_passed(report.read_text("utf-8")) if report.exists() else set()
     alerts = [line.split()[-1] for line in RULES.read_text("utf-8").splitlines() if line.strip().startswith("- alert:")]
     return sum(f"{ALERT_TEST}{alert}]" in passed for alert in alerts), len(alerts)
+
+
+def names_of_passed(report: str) -> set[str]:
+    """Return the names of the tests that have passed, from a report in the format of JUnit."""
+    outcomes = ("failure", "error", "skipped")
+    return {
+        case.attrib["name"]
+        for case in ET.fromstring(report).iter("testcase")
+        if not any(case.find(outcome) is not None for outcome in outcomes)
+    }
 
 
 def say(text: str) -> None:
