@@ -5,6 +5,7 @@ dataclass, a subclass with fields of its own inherits no defaults. A hundred dat
 time of every command.
 """
 
+import sys
 from typing import Any, ClassVar, dataclass_transform, get_origin
 
 
@@ -13,8 +14,8 @@ class RecordType(type):
     """The metaclass that turns annotations into slots and writes the constructor."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> "RecordType":
-        annotations = namespace.get("__annotations__", {})
-        own_fields = tuple(field for field, kind in annotations.items() if get_origin(kind) is not ClassVar)
+        annotations = _annotations_in(namespace).items()
+        own_fields = tuple(field for field, kind in annotations if get_origin(kind) is not ClassVar)
         defaults = {field: namespace.pop(field) for field in own_fields if field in namespace}
         namespace["__slots__"] = own_fields
         inherited = tuple(field for base in bases for field in getattr(base, "names", ()))
@@ -23,6 +24,17 @@ class RecordType(type):
         if own_fields:
             record.__init__ = _constructor(inherited + own_fields, defaults)  # type: ignore[misc]
         return record
+
+
+def _annotations_in(namespace: dict[str, Any]) -> dict[str, Any]:
+    """Return the annotations of a new class, of which from Python 3.14 on the namespace has only the function."""
+    if sys.version_info >= (3, 14):  # pragma: no cover
+        from annotationlib import Format, call_annotate_function, get_annotate_from_class_namespace
+
+        annotate = get_annotate_from_class_namespace(namespace)
+        return {} if annotate is None else call_annotate_function(annotate, Format.FORWARDREF)
+    annotations: dict[str, Any] = namespace.get("__annotations__", {})
+    return annotations
 
 
 def _constructor(fields: tuple[str, ...], defaults: dict[str, Any]) -> Any:
