@@ -189,6 +189,10 @@ async def test_lines_of_other_nodes_are_loaded_automatically_and_stay_after_a_re
 
 
 async def test_the_start_page_has_charts_of_three_periods_with_texts_also_without_scripts(scene: Scene) -> None:
+    async def are_counted() -> bool:
+        return bool((await scene.ask("node", "figures.traffic", partner="56001"))["documents"].get("accepted", 0) >= 62)
+
+    await until(are_counted)
     async with scene.visit("node", "viewer", scripts=False) as page:
         await page.goto("/")
         charts = page.locator("#over-time svg[role=img]")

@@ -9,6 +9,7 @@ from semq.console.pages import partners
 from tests.console.scene import Scene
 from tests.local_node.doors.test_user_presence import consume, import_definitions, until_shown
 from tests.service.inprocess import InProcess, linked
+from tests.waiting import until
 from tests.web.running import Browser, serving
 
 
@@ -48,6 +49,11 @@ def test_the_matrix_has_the_institutions_with_the_most_documents(monkeypatch: py
 
 @pytest.mark.asyncio(loop_scope="session")
 async def test_institutions_have_the_documents_of_today_and_the_hub_knows_who_they_are(scene: Scene) -> None:
+    async def are_counted() -> bool:
+        at_node, at_hub = [await scene.ask(where, "figures.pairs") for where in ("node", "hub")]
+        return any(row["documents"].get("accepted", 0) >= 62 for row in at_node) and bool(at_hub)
+
+    await until(are_counted)
     at_node = await (await scene.sites["node"].signed_in("viewer")).get("/partners")
     row = at_node.text.partition("partner=56001")[2].partition("</tr>")[0]
     sent = re.search(r'data-label="Sent today"[^>]*><span>(\d+)', row)
