@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.planted.table import ROOT, SIMULATE, PlantedFault
 
 LEFT_OUT = {".git", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
-KILLED, SURVIVED, BROKEN = "killed", "survived", "broken"
+KILLED, SURVIVED, BROKEN, TIMED_OUT = "killed", "survived", "broken", "timed out"
 TESTS_FAILED = 1  # exit status of pytest, and of the simulator after a violation
 PYTEST = ("-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider")
 SIMULATOR = ("-m", "tests.simulation")
@@ -27,7 +27,7 @@ SIMULATOR = ("-m", "tests.simulation")
 @dataclass(frozen=True, slots=True)
 class TrialResult:
     fault: PlantedFault
-    outcome: str  #: KILLED, SURVIVED, or BROKEN: a program could not run, so that the row says nothing
+    outcome: str  #: KILLED or SURVIVED; BROKEN, TIMED_OUT: a program could not run or end, so the row says nothing
     seconds: float
     detail: str  #: the test that failed, or the end of the output
 
@@ -80,7 +80,7 @@ def _run(fault: PlantedFault, copy: Path, seconds_max: float) -> tuple[str, str]
     try:
         output, _ = process.communicate(timeout=seconds_max)
     except subprocess.TimeoutExpired:
-        return KILLED, f"not ended after {seconds_max:g} s"
+        return TIMED_OUT, f"not ended after {seconds_max:g} s"
     finally:
         _end_group(process)
     lines = [line for line in output.splitlines() if line.strip()]
