@@ -156,6 +156,7 @@ TABLE = """
   49 service/datagrams/test_ends.py
    7 service/links/test_packet_limit.py
    2 service/links/test_sessions.py::test_a_hostile_node_reads_no_queue_of_another_node
+   5 service/operations/test_figures.py
    3 service/operations/test_jobs.py
    4 service/operations/test_overview.py
    7 service/operations/test_reload.py
