@@ -1,4 +1,4 @@
--- Receipt of documents by applications (SQL.md). Rights as in submission.sql.
+-- Receipt of documents by applications (docs/applications/sql.md). Rights as in submission.sql.
 
 -- The documents that applications may receive, without their envelopes, so that finding them reads no body: in the order of
 -- their key, and after the document before them in the stream.

@@ -1,4 +1,4 @@
--- Submission of documents by applications, and the state of what was submitted (SQL.md). Functions for applications run with the
+-- Submission of documents by applications, and the state of what was submitted (docs/applications/sql.md). Functions for applications run with the
 -- rights of the owner of the tables (SECURITY DEFINER); the functions that they call have the rights of their caller, and so fail
 -- if a role calls them itself.
 
