@@ -48,7 +48,7 @@ class TrialPlace:
         """Run a command in the folder, and return its output. Raises CalledProcessError."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("SEMQ_", "PYTHON"))}
         # A home of its own: nothing that whoever runs this has set counts, except downloads of earlier installations.
-        own = {"HOME": str(self.seen), "PIP_QUIET": "2"} | variables
+        own = {"HOME": str(self.seen)} | variables
         if self.prefix:
             own["PATH"] = "/usr/sbin:/usr/bin:/sbin:/bin"
         else:
@@ -124,7 +124,7 @@ def _install(place: TrialPlace, python: str, by: str, archive: Path) -> str:
         case "pip":
             place.call(python, "-m", "venv", str(place.seen / "environment"))
             programs = place.seen / "environment" / "bin"
-            place.call(str(programs / "pip"), "install", str(copied))
+            place.call(str(programs / "pip"), "install", "-qq", str(copied))
         case "pipx":
             variables = {"PIPX_HOME": str(place.seen / "pipx"), "PIPX_BIN_DIR": str(programs)}
             place.call("pipx", "install", "--python", python, str(copied), **variables)
