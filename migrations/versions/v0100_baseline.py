@@ -7,7 +7,7 @@ from semq.store.postgres.migration import run
 revision = "0100"
 down_revision = None
 # Fingerprint of the functions and views in ``semq.store.sql`` as of this revision.
-functions = "42ada73cbc7dec87"
+functions = "2f3bbd24be41aeeb5f39c49154ae2610346a50245649fb6283482c5670f3e6e5"
 
 
 def upgrade() -> None:

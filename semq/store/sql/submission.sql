@@ -1,6 +1,6 @@
--- Submission of documents by applications, and the state of what was submitted (docs/applications/sql.md). Functions for applications run with the
--- rights of the owner of the tables (SECURITY DEFINER); the functions that they call have the rights of their caller, and so fail
--- if a role calls them itself.
+-- Submission of documents by applications, and the state of what was submitted (docs/applications/sql.md). Functions for
+-- applications run with the rights of the owner of the tables (SECURITY DEFINER); the functions that they call have the rights
+-- of their caller, and so fail if a role calls them itself.
 
 -- Submit a document in the caller's transaction; it is sent if the transaction commits. Returns the number of the submission,
 -- for semq_status. What the node would refuse later is refused here, where the caller learns it. The size of headers is limited
