@@ -21,6 +21,7 @@ from semq.app import Client, RefusedByNode
 from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
 from semq.web.api.documents import FORM
+from tests.flows.real_nodes.test_group_doors import GroupNodes
 from tests.service.inprocess import InProcess, ask, linked
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
@@ -145,13 +146,23 @@ EVERY = fields_of(
 
 
 async def test_headers_of_a_copy_that_the_hub_stored_arrive_unchanged(inprocess: InProcess) -> None:
-    """The receiver starts for the first time when sender and hub have stored the document."""
+    """The receiver starts for the first time when sender and hub have stored the document, and it was sent again."""
     hub = await inprocess.secure_hub()
     sender = await inprocess.secure_local("10008", hub)
     await linked(sender)
-    await published(await confirming(await inprocess.client(sender)), EVERY)
+    link = await inprocess.client(sender)
+    await published(await confirming(link), EVERY)
+    [row] = (await ask(link, "msg.list"))["result"]["rows"]
+    assert (await ask(link, "msg.resend", {"id": row["lk0"]}))["ok"]
     receiver = await inprocess.secure_local("56001", hub)
     assert await own_headers(await confirming(await inprocess.client(receiver))) == EVERY
+
+
+async def test_headers_reach_each_member_of_a_group_unchanged(inprocess: InProcess) -> None:
+    scene = await GroupNodes.start(inprocess, secure=True)
+    await published(await confirming(await inprocess.client(scene.a)), EVERY, to="3.partners")
+    for node in (scene.b, scene.c):
+        assert await own_headers(await confirming(await inprocess.client(node))) == EVERY
 
 
 async def test_all_properties_arrive_as_themselves_or_as_headers(nodes: SigningNodes) -> None:
