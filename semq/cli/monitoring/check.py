@@ -12,7 +12,6 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from semq.answers.status import NodeHealth, NodeStatus
 from semq.cli.output.printer import Output
 from semq.cli.session import Session, on_node
 from semq.errors import BadInput, SemqError, Unavailable
@@ -79,6 +78,8 @@ FIGURES_OF_VERDICTS = {"ok": 0, "warning": 1, "failing": 2}
 
 
 async def _node(session: Session, name: str) -> Reading:
+    from semq.answers.status import NodeHealth
+
     answer = await session.read(NodeHealth, "node.health")
     faults = [check for check in answer.checks if check.verdict != "ok"]
     text = "; ".join(f"{check.name}: {check.detail or check.verdict}" for check in faults)
@@ -105,6 +106,8 @@ async def _oldest(session: Session, name: str) -> Reading:
 
 
 async def _certificate(session: Session, name: str) -> Reading:
+    from semq.answers.status import NodeStatus
+
     own = (await session.read(NodeStatus, "node.status")).certificate
     if own is None:
         raise BadInput("The node has no certificate.")
@@ -112,6 +115,8 @@ async def _certificate(session: Session, name: str) -> Reading:
 
 
 async def _partner(session: Session, name: str) -> Reading:
+    from semq.answers.status import NodeStatus
+
     status = await session.read(NodeStatus, "node.status")
     address = name if "." in name else f"1.{name}"
     if status.partners is not None:

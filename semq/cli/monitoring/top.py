@@ -3,18 +3,18 @@
 import asyncio
 from collections.abc import Iterator, Mapping
 from operator import itemgetter
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
-from msgspec import to_builtins
 
-from semq.answers.status import AmqpFigures, NodeHealth, NodeStatus
-from semq.cli.node.status import TRAFFIC
 from semq.cli.output.values import age_of, brief_time, counted, node_name
 from semq.cli.session import Session, on_node
 from semq.clock import SystemClock
 from semq.counters import COUNTERS
 from semq.sizes import size
+
+if TYPE_CHECKING:
+    from semq.answers.status import Check, NodeHealth, NodeStatus
 
 PAIRS_MAX, CAUSES_MAX = 10, 8  # largest numbers of shown lines; PAIRS_MAX: also of inboxes
 # Figure of the broker | its name on the screen
@@ -25,19 +25,17 @@ class Snapshot(NamedTuple):
     """The answers of a node at one time."""
 
     at: float  #: monotonic seconds
-    status: NodeStatus
-    health: NodeHealth
+    status: "NodeStatus"
+    health: "NodeHealth"
     queues: Mapping[str, Any]
     causes: Mapping[str, Any]
 
     @property
     def totals(self) -> dict[str, float]:
         """The counters of the engine since its store was opened, and of the broker since its start, keyed by name."""
-        amqp = self.status.amqp or AmqpFigures()
-        return {
-            **(self.status.counters or {}),
-            **{f"amqp {name}": getattr(amqp, name) for name, _ in BROKER_FIGURES},
-        }
+        amqp = self.status.amqp
+        broker = {f"amqp {name}": getattr(amqp, name) if amqp else 0 for name, _ in BROKER_FIGURES}
+        return {**(self.status.counters or {}), **broker}
 
 
 @on_node
@@ -63,6 +61,8 @@ async def top(
 
 
 async def _snapshot(session: Session, at: float) -> Snapshot:
+    from semq.answers.status import NodeHealth, NodeStatus
+
     status, health = await session.read(NodeStatus, "node.status"), await session.read(NodeHealth, "node.health")
     return Snapshot(at, status, health, await session.ask("queue.census"), await session.ask("stuck.causes"))
 
@@ -83,14 +83,20 @@ def _as_json(now: Snapshot, before: Snapshot | None) -> dict[str, Any]:
     return {
         "node": now.status.node,
         "verdict": now.health.verdict,
-        "checks": [to_builtins(check) for check in now.health.checks if check.verdict != "ok"],
+        "checks": [_check(check) for check in now.health.checks if check.verdict != "ok"],
         "per_s": {name: round(rate, 3) for name, rate in _rates(now, before).items()},
         "queues": now.queues,
         "stuck": now.causes["rows"],
     }
 
 
+def _check(check: "Check") -> dict[str, str]:
+    return {"check": check.name, "verdict": check.verdict, "detail": check.detail}
+
+
 def _lines(now: Snapshot, before: Snapshot | None) -> Iterator[str]:
+    from semq.cli.node.status import TRAFFIC
+
     status, queues = now.status, now.queues
     started = status.started_at
     yield f"{node_name(status.node)}  {now.health.verdict}  up {age_of(started) if started else '?'}"
