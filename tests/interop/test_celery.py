@@ -13,6 +13,7 @@ import pytest
 
 celery: Any = importlib.import_module("celery")  # packages without types
 kombu: Any = importlib.import_module("kombu")
+pools: Any = importlib.import_module("kombu.pools")
 ROOT = Path(__file__).parents[2]
 CHORDS = "chords"  # on quorum queues; ``rpc://`` has none
 
@@ -45,6 +46,9 @@ def tasks(request: pytest.FixtureRequest, url: str, tmp_path: Path, monkeypatch:
     ) as worker:
         tasks = importlib.reload(importlib.import_module("tests.interop.tasks"))
         yield tasks
+        if request.param != CHORDS:
+            tasks.app.backend.result_consumer.stop()
+        pools.reset()  # Celery leaves its connections to the garbage collector, which would close them in another test
         tasks.app.close()
         worker.terminate()
         worker.wait(60)
