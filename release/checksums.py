@@ -1,6 +1,6 @@
 """Checksums of the files of a release, in the format of sha256sum, and their signature by an SSH key.
 
-An SSH signature needs no key server: whoever trusts the key has one line, `allowed_signers`, and `ssh-keygen`.
+An SSH signature needs no key server: a user who trusts the key has one line, `allowed_signers`, and `ssh-keygen`.
 """
 
 import subprocess
@@ -13,7 +13,7 @@ IDENTITY, NAMESPACE = "releases@semq", "semq-release"
 VERIFY = (
     f"ssh-keygen -Y verify -f {SIGNERS} -I {IDENTITY} -n {NAMESPACE} -s {SUMS}.sig < {SUMS}",
     f"sha256sum -c {SUMS}",
-)  #: what whoever downloads a release types
+)  #: commands for the users of a release
 
 
 def write_sums(files: Iterable[Path], folder: Path) -> Path:

@@ -47,7 +47,7 @@ class TrialPlace:
     def call(self, *command: str, **variables: str) -> str:
         """Run a command in the folder, and return its output. Raises CalledProcessError."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("SEMQ_", "PYTHON"))}
-        # A home of its own: nothing that whoever runs this has set counts, except downloads of earlier installations.
+        # A home of its own: settings of the caller do not count, only downloads of earlier installations.
         own = {"HOME": str(self.seen)} | variables
         if self.prefix:
             own["PATH"] = "/usr/sbin:/usr/bin:/sbin:/bin"

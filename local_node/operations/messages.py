@@ -67,7 +67,7 @@ class ActedOn(OperationAnswer, frozen=True, kw_only=True):
 
 
 class NewState(OperationAnswer, frozen=True, kw_only=True):
-    """What became of a submission that was submitted again."""
+    """The new state of a submission that was submitted again."""
 
     submission: int
     state: str

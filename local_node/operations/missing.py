@@ -85,7 +85,7 @@ class MissingList(OperationAnswer, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class PartnerSurvey:
-    """What the partners have answered about the documents since a time."""
+    """The answers of the partners about the documents since a time."""
 
     since: int  #: ms since 1970
     rows: dict[str, MissingDocument] = field(default_factory=dict)  #: by LK0: the first ROWS_KEPT_MAX

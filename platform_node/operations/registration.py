@@ -98,7 +98,7 @@ class IssuedState(OperationAnswer, frozen=True, kw_only=True):
 
 
 class RevokedCertificates(OperationAnswer, frozen=True, kw_only=True):
-    """What was revoked."""
+    """Revoked certificates, and their institutions."""
 
     revoked: list[str]  #: serial numbers
     nodes: list[str]

@@ -54,9 +54,7 @@ def tasks(request: pytest.FixtureRequest, url: str, tmp_path: Path, monkeypatch:
         worker.wait(60)
 
 
-# Celery leaves its connections to the garbage collector.
 @pytest.mark.parametrize("tasks", ["classic", "quorum"], indirect=True)
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_celery_worker_runs_tasks(tasks: Any) -> None:
     assert tasks.add.delay(2, 3).get(timeout=90) == 5
     results = [tasks.add.delay(n, n) for n in range(20)]
@@ -69,7 +67,6 @@ def test_a_celery_worker_runs_tasks(tasks: Any) -> None:
 
 # As files cannot count, a task of Celery asks every second, by retries with a countdown, whether all results are there.
 @pytest.mark.parametrize("tasks", [CHORDS], indirect=True)
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_celery_worker_runs_a_chord_when_its_tasks_have_ended(tasks: Any) -> None:
     assert tasks.add.delay(2, 3).get(timeout=90) == 5  # the worker has declared the queues for delays
     header = [tasks.add.s(1, 2), tasks.add.s(3, 4)]

@@ -1,4 +1,4 @@
-"""``semq support-bundle``: facts about a node in one archive for whoever helps, without secrets and documents.
+"""``semq support-bundle``: facts about a node in one archive for its supporters, without secrets and documents.
 
 Every part passes `Redaction`. Files with keys, passwords or documents are not read.
 """
@@ -59,7 +59,7 @@ def support_bundle(
     institution: InstitutionOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Collect facts about a node in an archive for whoever helps: versions, settings without secrets, findings of
+    """Collect facts about a node in an archive for its supporters: versions, settings without secrets, findings of
     doctor, states and figures, names of files, logs. Lists all parts before it writes; none has secrets or documents.
     """
     from semq.cli.checkup.redaction import Redaction

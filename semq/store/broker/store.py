@@ -103,7 +103,7 @@ class BodyGone(SemqError):
 
 
 class _Refused:
-    """What the store has refused, on which later operations depend. It is asked when these are decided, because the
+    """Refusals of the store on which later operations depend. It is asked when these are decided, because the
     parts of a list, and later lists, are written one after another."""
 
     def __init__(self) -> None:
