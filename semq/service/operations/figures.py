@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Protocol, TypeAlias
 from msgspec import Meta, Struct, field
 
 from semq.access_rights import AccessRole
+from semq.answers import OperationAnswer
 from semq.service.errors import BadArguments
 from semq.service.figure_count import FigureCount
 from semq.service.operations.arguments import Arguments
@@ -59,7 +60,7 @@ class CountEnded(Arguments, MessageFilter, frozen=True, kw_only=True, forbid_unk
     ended: Annotated[bool, Meta(description="Must be true: only ended documents are counted.")] = True
 
 
-class EndedCount(Struct):
+class EndedCount(OperationAnswer, frozen=True):
     """Ended documents by outcome."""
 
     matches: int
@@ -75,7 +76,7 @@ class ReadPairs(Arguments, frozen=True, kw_only=True):
     ] = None
 
 
-class PairFigures(Struct):
+class PairFigures(OperationAnswer, frozen=True):
     """The documents of one day from one institution to another."""
 
     source: str
@@ -83,13 +84,14 @@ class PairFigures(Struct):
     documents: dict[str, int]  #: kind | number
 
 
-class LatencyFigures(Struct, omit_defaults=True):
+class LatencyFigures(OperationAnswer, frozen=True, omit_defaults=True):
     """The latency of documents: numbers of documents by upper bound in milliseconds, and two quantiles.
 
     A quantile is the bound below which the part of the documents is; null: longer than a day.
     """
 
-    buckets: dict[int, int] = {}  #: upper bound in milliseconds | documents; -1: longer than a day
+    #: upper bound in milliseconds | documents; -1: longer than a day
+    buckets: dict[int, int] = field(default_factory=dict)
     median_ms: int | None = None
     p99_ms: int | None = None
 
@@ -103,7 +105,7 @@ class TrafficPoint(Struct, omit_defaults=True):
     latency: dict[str, LatencyFigures] = {}  #: kind | latency
 
 
-class TrafficFigures(Struct):
+class TrafficFigures(OperationAnswer, frozen=True):
     """Documents over time."""
 
     period: PeriodName
