@@ -13,7 +13,7 @@ from bench.network import NodeProgram
 
 ROOT = Path(__file__).parents[2]
 LOCK = "requirements-base.lock"
-PACKAGES = ("semq", "local_node", "platform_node", "migrations")
+PACKAGES = ("semq", "local_node", "platform_node")
 
 
 @dataclass(frozen=True, slots=True)

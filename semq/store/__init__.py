@@ -9,6 +9,7 @@
 | figures                               | the count of the ledger's lines by period, institutions, event  |
 | postgres                              | the interface on Postgres, with group commit                    |
 | sql                                   | functions, views and triggers in the database                   |
+| migrations                            | revisions of the tables                                         |
 | bodies_ahead                          | large bodies that are stored before the work with their rows    |
 | embedded                              | a Postgres server that the node runs itself                     |
 | broker                                | the durable part of the broker                                  |

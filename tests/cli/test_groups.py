@@ -19,7 +19,7 @@ from tests.cli.command import environment, semq
 # the request.
 FORBIDDEN = {
     "alembic", "apscheduler", "cryptography", "msgspec", "psycopg", "pydantic", "pydantic_settings", "rich",
-    "sqlalchemy", "structlog", "uvloop", "local_node", "platform_node", "migrations", "spark_reconcile",
+    "sqlalchemy", "structlog", "uvloop", "local_node", "platform_node", "spark_reconcile",
     "semq.broker", "semq.config", "semq.engine", "semq.pki", "semq.seal", "semq.service", "semq.store",
 }  # fmt: skip
 AT_SENDER = (

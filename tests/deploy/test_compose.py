@@ -69,7 +69,7 @@ def test_the_image_contains_what_its_services_start() -> None:
     assert 'ENTRYPOINT ["/opt/semq/run"]' in text
     assert "RUN /opt/semq/run setup base" in text
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
-    needed = {"run", "pyproject.toml", "requirements-base.lock", "semq", "local_node", "platform_node", "migrations"}
+    needed = {"run", "pyproject.toml", "requirements-base.lock", "semq", "local_node", "platform_node"}
     assert not needed & set(ignored)
     for name in NODES:
         service = services()[name]

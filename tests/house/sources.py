@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 @cache
 def modules() -> dict[str, Path]:
     """Return every module of the product by its dotted name."""
-    folders = ("semq", "local_node", "platform_node", "spark_reconcile", "migrations")
+    folders = ("semq", "local_node", "platform_node", "spark_reconcile")
     files = (file for folder in folders for file in (ROOT / folder).rglob("*.py"))
     return {".".join(file.relative_to(ROOT).with_suffix("").parts): file for file in files}
 
@@ -106,7 +106,7 @@ def modules_without_test() -> list[str]:
 
     Packages, entry points, migrations and modules ``errors`` need none.
     """
-    named = [name for name in modules() if not name.startswith("migrations.")]
+    named = [name for name in modules() if not name.startswith("semq.store.migrations.")]
     named = [name for name in named if name.rpartition(".")[2] not in ("__init__", "__main__", "errors")]
     return [name for name in named if not any(map(Path.exists, possible_tests(name)))]
 

@@ -82,7 +82,7 @@ def test_each_decision_has_its_own_number_in_order() -> None:
     assert numbers == sorted(set(numbers))
 
 
-EXAMPLES = {"migrations/versions/vNNNN_subject.py", "test_a_revoked_node_is_refused", "test_what_is_refused"}
+EXAMPLES = {"semq/store/migrations/versions/vNNNN_subject.py", "test_a_revoked_node_is_refused", "test_what_is_refused"}
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

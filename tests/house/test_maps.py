@@ -13,8 +13,8 @@ from tests.house.sources import ROOT, modules
 WITHOUT_MAP = {
     "semq": "ARCHITECTURE.md shows its packages, in floors",
     "semq.console.pages": "a module for each page, with its name; semq.console.routes lists them",
-    "migrations": "its modules are those that Alembic prescribes",
-    "migrations.versions": "numbered revisions",
+    "semq.store.migrations": "its modules are those that Alembic prescribes",
+    "semq.store.migrations.versions": "numbered revisions",
 }
 FOLDERS = [file.parent for file in modules().values() if file.name == "__init__.py"]
 FOLDERS += [file.parent for folder in ("bench", "release") for file in (ROOT / folder).rglob("__init__.py")]

@@ -19,7 +19,7 @@ from release.packages import build
 from semq import __version__
 from tests.house.sources import ROOT, committed
 
-PRODUCT = ("semq", "local_node", "platform_node", "spark_reconcile", "migrations")
+PRODUCT = ("semq", "local_node", "platform_node", "spark_reconcile")
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_a_stranger_gets_from_the_wheel_to_documents_between_two_institutions(
     # A line of a .pth file adds a folder, but reads no .pth files in it: one of them leads to this checkout.
     (site / "needed.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
     pip(tmp_path, "--python", str(python), "install", "--no-index", "--force-reinstall", str(archives[0]))
-    code = "import migrations, semq, local_node, platform_node, spark_reconcile as s; print(s.__file__, semq.__file__)"
+    code = "import semq, local_node, platform_node, spark_reconcile as s; print(s.__file__, semq.__file__)"
     where = subprocess.run([python, "-c", code], cwd=folder, capture_output=True, text=True, check=True).stdout
     assert all(Path(one).is_relative_to(site) for one in where.split())
 

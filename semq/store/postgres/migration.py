@@ -1,7 +1,7 @@
 """Upgrade of a database to this version of SEMQ.
 
-Tables are upgraded by the revisions in the package ``migrations``, functions and views by their present texts in
-``semq.store.sql``.
+Tables are upgraded by the revisions in the package ``semq.store.migrations``, functions and views by their present
+texts in ``semq.store.sql``.
 """
 
 from collections.abc import Iterator
@@ -19,8 +19,8 @@ from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
-import migrations
 import semq.store.sql
+from semq.store import migrations
 from semq.store.postgres.conditions.durability import refuse_old_server
 from semq.store.postgres.errors import SchemaBusy
 from semq.store.postgres.schema_version import VERSION_TABLE, head, refuse_unknown

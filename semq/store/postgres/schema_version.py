@@ -1,4 +1,4 @@
-"""Version of the tables in a database, compared with the revisions in the package ``migrations``.
+"""Version of the tables in a database, compared with the revisions in the package ``semq.store.migrations``.
 
 Every node compares the versions at its start. So this module imports neither Alembic nor SQLAlchemy, whose import takes
 longer than the comparison.
@@ -12,8 +12,8 @@ from typing import Any
 
 import psycopg
 
-import migrations
 import semq.store.sql
+from semq.store import migrations
 from semq.store.postgres.errors import SchemaBeforeRelease, SchemaTooNew, SchemaTooOld, StoreUnavailable
 
 VERSION_TABLE = "semq_version"  # not Alembic's default: an application with Alembic may use the same database

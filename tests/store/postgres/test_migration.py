@@ -18,8 +18,8 @@ from alembic.runtime.migration import MigrationContext
 from psycopg import conninfo
 from sqlalchemy import Connection, text
 
-import migrations
 import semq.store.sql
+from semq.store import migrations
 from semq.store.broker.statements import BROKER
 from semq.store.embedded.cluster import DATABASE
 from semq.store.embedded.errors import ServerTooOld
@@ -106,7 +106,7 @@ def test_a_database_that_cannot_be_upgraded_is_reported_in_the_words_of_the_driv
 
 
 class Release:
-    """A later release, whose revisions this test adds to a copy of the package ``migrations``."""
+    """A later release, whose revisions this test adds to a copy of the package ``semq.store.migrations``."""
 
     def __init__(self, folder: Path, texts: Path) -> None:
         self._versions, self._texts = folder / "versions", texts
@@ -138,7 +138,7 @@ def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Release]:
         folder = Path(package.__file__ or "").parent
         shutil.copytree(folder, tmp_path / package.__name__, ignore=shutil.ignore_patterns("__pycache__"))
         monkeypatch.setattr(package, "__file__", str(tmp_path / package.__name__ / "__init__.py"))
-    yield Release(tmp_path / "migrations", tmp_path / "semq.store.sql")
+    yield Release(tmp_path / "semq.store.migrations", tmp_path / "semq.store.sql")
     monkeypatch.undo()
     schema_version.known.cache_clear()
 
