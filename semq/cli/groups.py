@@ -94,12 +94,16 @@ GROUPS = (
     CommandGroup("server", "semq.cli.node.virtual_server:group", "Run many institutions' nodes in one process."),
     CommandGroup("config", "semq.cli.node.configuration:group", "Check and show configurations."),
     CommandGroup(
-        "db", "semq.cli.node.database:group", "A node's database: version of the tables, URL, roles for applications."
+        "db",
+        "semq.cli.node.database:group",
+        "A node's database: version of the tables, backups, URL, roles for applications.",
+        ("semq.cli.node.backup",),
     ),
     CommandGroup(
         "database",
         "semq.cli.node.database:group",
-        "A node's database: version of the tables, URL, roles for applications.",
+        "A node's database: version of the tables, backups, URL, roles for applications.",
+        ("semq.cli.node.backup",),
         hidden=True,
     ),
     CommandGroup("errors", "semq.cli.reference.error_codes:group", "Errors: meaning and remedy."),

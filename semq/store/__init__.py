@@ -17,5 +17,6 @@
 | identities, files                     | the nodes that the hub admits; crash-safe writing of files      |
 | control                               | the control database of a hub with several instances            |
 | reader                                | queries on connections other than the writer's                  |
+| backup                                | backups of a database, and their restore                        |
 | accounts, audit                       | users, tokens and audit log of the web process                  |
 """

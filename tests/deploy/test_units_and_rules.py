@@ -54,6 +54,14 @@ def test_systemd_accepts_a_unit(unit: Path, tmp_path: Path) -> None:
     assert (done.returncode, [line for line in done.stderr.splitlines() if copy.name in line]) == (0, [])
 
 
+@pytest.mark.skipif(SYSTEMD_ANALYZE is None, reason="systemd is not installed")
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_systemd_confines_a_unit(unit: Path) -> None:
+    command = [str(SYSTEMD_ANALYZE), "security", "--offline=true", "--threshold=20", str(unit)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-200:]
+
+
 @pytest.mark.parametrize("timer", TIMERS, ids=lambda timer: timer.name)
 def test_changed_clocks_neither_skip_nor_repeat_a_timer_in_any_time_zone(timer: Path) -> None:
     for zone in sorted(available_timezones()):

@@ -11,7 +11,8 @@
 | call           | ``call``: any operation by its name                                   |
 | broker         | ``broker``                                                            |
 | configuration  | ``config check|show``                                                 |
-| database       | ``db``                                                                |
+| database       | ``db upgrade|check|current|grant|url``                                |
+| backup         | ``db backup|restore``                                                 |
 | process        | ``node init|run``                                                     |
 | virtual_server | ``server``: the nodes of many institutions in one process             |
 """

@@ -23,18 +23,32 @@ def upgrade(config: FileOption, institution: InstitutionOption = None, json: Jso
     """Migrate the tables to the version that this SEMQ needs. Several processes may do this at the same time."""
     from semq.store.postgres import migration, schema_version
 
-    with _database(config, institution) as url:
+    with database(config, institution) as url:
         before = schema_version.current(url)
         revision = migration.upgrade(url)
     _print(json, {"before": before, "revision": revision}, f"tables: {before or 'none'} before, {revision} now")
 
 
 @group.command()
-def check(config: FileOption, institution: InstitutionOption = None, json: JsonOption = False) -> None:
+def check(
+    config: FileOption,
+    backup: Annotated[
+        Path | None,
+        typer.Option("--backup", metavar="BACKUP", help="Check this backup instead: complete, unchanged, usable here."),
+    ] = None,
+    institution: InstitutionOption = None,
+    json: JsonOption = False,
+) -> None:
     """Check whether the tables have the version that this SEMQ needs; exit status 78 if not."""
+    from semq.store.backup import check as check_backup
     from semq.store.postgres.schema_version import check, head
 
-    with _database(config, institution) as url:
+    if backup is not None:
+        note = check_backup(backup)
+        facts = {"ok": True, "revision": note.revision, "node": note.node, "made": note.made}
+        _print(json, facts, f"{note.node}: as of {note.made}, tables {note.revision}, by SEMQ {note.semq}")
+        return
+    with database(config, institution) as url:
         check(url)
     _print(json, {"ok": True, "revision": head()}, f"tables: {head()}, as needed")
 
@@ -44,7 +58,7 @@ def current(config: FileOption, institution: InstitutionOption = None, json: Jso
     """Show the version of the tables, and the version that this SEMQ needs."""
     from semq.store.postgres.schema_version import current, head
 
-    with _database(config, institution) as url:
+    with database(config, institution) as url:
         revision = current(url)
     _print(json, {"revision": revision, "needed": head()}, f"tables: {revision or 'none'}, needed: {head()}")
 
@@ -72,7 +86,7 @@ def grant(
     rights = [name for name, is_given in (("send", send), ("receive", receive), ("read", read)) if is_given]
     out, data_dir = Output(as_json=json), read_config(config, institution).data_dir
     is_new = False
-    with _database(config, institution) as database_url:
+    with database(config, institution) as database_url:
         if revoke:
             roles.revoke(database_url, role, rights or list(roles.RIGHTS))
         elif not rights:
@@ -105,7 +119,7 @@ def url(
     from semq.store.postgres import roles
 
     settings = read_config(config, institution)
-    with _database(config, institution) as owner_url:
+    with database(config, institution) as owner_url:
         role_url = owner_url
         if role is not None:
             _check_role(owner_url, role)
@@ -136,7 +150,7 @@ def _print(json: bool, data: dict[str, object], text: str) -> None:
 
 
 @contextmanager
-def _database(config: Path, institution: str | None) -> Iterator[str]:
+def database(config: Path, institution: str | None) -> Iterator[str]:
     """Yield the URL of the node's database; start an embedded server that does not run, and stop it afterwards."""
     from semq.store.postgres.errors import StoreUnavailable
 

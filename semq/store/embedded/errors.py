@@ -25,7 +25,7 @@ class DataVersionMismatch(Misconfigured):
     code = "SEMQ-3903"
     remedy = (
         "Install that version of Postgres beside this one (any system package will do; SEMQ finds it), "
-        "or dump the database with that version and restore the dump into a node with a new data directory."
+        "back the node up (`semq db backup`), and restore the backup into a node with a new data directory."
     )
 
 

@@ -78,7 +78,10 @@ class SchemaTooNew(Misconfigured):
     """The tables in the database belong to a newer version of SEMQ."""
 
     code = "SEMQ-3011"
-    remedy = "Install that version of SEMQ; tables cannot be downgraded."
+    remedy = (
+        "Install the version that made them, or a newer one: `pip install --upgrade semq`. Tables cannot be "
+        "downgraded; the way back is a backup from before the update: `semq db restore BACKUP --config FILE`."
+    )
 
 
 class SchemaBeforeRelease(Misconfigured):
@@ -209,3 +212,27 @@ class NotWaiting(BadInput):
 
     code = "SEMQ-3021"
     remedy = "Roll the transaction back: another transaction has finished the document, or the number is wrong."
+
+
+class BackupFailed(Unavailable):
+    """The backup could not be made, or not be restored; nothing incomplete remains."""
+
+    code = "SEMQ-3034"
+    remedy = "Correct what the message of Postgres names, and repeat."
+
+
+class BackupUnusable(BadInput):
+    """This folder is no complete backup."""
+
+    code = "SEMQ-3035"
+    remedy = "Name the folder of a backup that `semq db backup` has completed: it contains backup.json."
+
+
+class DatabaseInUse(BadInput):
+    """The database has tables of SEMQ already; a backup is restored into an empty one only."""
+
+    code = "SEMQ-3036"
+    remedy = (
+        "Stop the node. An embedded database: move the folder postgres out of the data directory; else name an empty "
+        "database: [database] url. Then repeat."
+    )

@@ -62,12 +62,7 @@ def grant(url: str, role: str, rights: Sequence[str], password: str, keep: Calla
             _refuse_open(connection, role)
         else:
             name = sql.Identifier(role)
-            connection.execute(
-                sql.SQL(
-                    "CREATE ROLE {} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION"
-                    " CONNECTION LIMIT {} PASSWORD {}"
-                ).format(name, sql.Literal(CONNECTIONS), sql.Literal(password))
-            )
+            _make_role(connection, role, password)
             with connection.transaction():
                 connection.execute(sql.SQL("GRANT {} TO CURRENT_USER").format(name))
             connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {0} AUTHORIZATION {0}").format(name))
@@ -78,6 +73,22 @@ def grant(url: str, role: str, rights: Sequence[str], password: str, keep: Calla
         if is_new:
             keep()
     return is_new
+
+
+def restore_role(url: str, role: str, data_dir: Path) -> None:
+    """Make a role with the password that was kept, or with a new one. Raises RoleRefused, StoreUnavailable, OSError."""
+    with _owner_connection(url, role) as connection:
+        if not _file(data_dir, role).exists():
+            keep_password(data_dir, role, new_password())
+        _make_role(connection, role, _file(data_dir, role).read_text().strip())
+
+
+def _make_role(connection: "psycopg.Connection[Any]", role: str, password: str) -> None:
+    connection.execute(
+        sql.SQL(
+            "CREATE ROLE {} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION CONNECTION LIMIT {} PASSWORD {}"
+        ).format(sql.Identifier(role), sql.Literal(CONNECTIONS), sql.Literal(password))
+    )
 
 
 def revoke(url: str, role: str, rights: Sequence[str]) -> None:

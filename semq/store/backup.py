@@ -1,0 +1,185 @@
+"""Backups of a node's database by pg_dump, with files that the database does not contain, and their restore.
+
+A backup is a folder, which has its name when it is complete:
+
+    backup.json      what it is a backup of, and the checksum of each file
+    database.dump    the database, in the custom format of pg_dump
+    files/           if wanted: keys, passwords of roles, the configuration
+"""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from hashlib import file_digest
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from semq import __version__
+from semq.errors import unusable_path_of
+from semq.store.embedded.programs import find_programs
+from semq.store.files import sync_folder, write_safely
+from semq.store.postgres import schema_version
+from semq.store.postgres.errors import BackupFailed, BackupUnusable, DatabaseInUse
+from semq.store.reader import connection_parameters, is_unavailable, unavailable
+
+NOTE, DUMP, FILES = "backup.json", "database.dump", "files"
+UNFINISHED = ".new"  # end of the name of an unfinished backup
+# Roles beside the owner that own something in this database, or have rights there.
+ROLES = """
+    SELECT r.rolname FROM pg_shdepend d JOIN pg_roles r ON r.oid = d.refobjid
+    WHERE d.refclassid = 'pg_authid'::regclass AND r.rolname <> current_user
+        AND d.dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
+    GROUP BY r.rolname ORDER BY r.rolname"""
+IN_USE = "SELECT coalesce(to_regclass('tb_0031'), to_regclass('semq_version')) IS NOT NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class BackupNote:
+    """What a backup is a backup of: the content of backup.json."""
+
+    node: str  #: address
+    made: str  #: time
+    semq: str = __version__
+    revision: str = ""  #: of the tables
+    owner: str = ""  #: role that has made the backup
+    roles: list[str] = field(default_factory=list)  #: others, which the dump names
+    checksums: dict[str, str] = field(default_factory=dict)  #: SHA-256 of each file
+
+
+def make(url: str, folder: Path, note: BackupNote, files: Mapping[str, Path]) -> BackupNote:
+    """Make a backup in a new folder, also while the node works; return the completed note.
+
+    ``files``: name in the backup | file or folder to copy, if it exists. Raises BackupFailed, StoreUnavailable,
+    SchemaTooOld without tables, SchemaTooNew, UnusablePath.
+    """
+    with _connected(url) as connection:
+        revision = schema_version.revision_of(connection)
+        schema_version.refuse_other(revision)
+        owner, names = connection.info.user, [str(name) for (name,) in connection.execute(ROLES)]
+    unfinished = folder.with_name(folder.name + UNFINISHED)
+    try:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(mode=0o700, parents=True)
+        (unfinished / DUMP).touch(0o600)
+        _run(url, "pg_dump", "--format=custom", f"--file={unfinished / DUMP}")
+        for name, source in files.items():
+            _copy(source, unfinished / FILES / name)
+        checksums = {str(file.relative_to(unfinished)): _checksum(file) for file in _files(unfinished)}
+        done = BackupNote(note.node, note.made, __version__, str(revision), owner, names, checksums)
+        write_safely(unfinished / NOTE, (json.dumps(asdict(done), indent=1) + "\n").encode(), 0o600)
+        unfinished.rename(folder)
+        sync_folder(folder.parent)
+    except OSError as error:
+        raise unusable_path_of(error) or error from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return done
+
+
+def check(folder: Path) -> BackupNote:
+    """Check that a backup is complete, unchanged, and of tables that this version can use; return its note.
+
+    Raises BackupUnusable, SchemaTooNew, SchemaBeforeRelease.
+    """
+    try:
+        read = json.loads((folder / NOTE).read_bytes())
+        note = BackupNote(**{each.name: read[each.name] for each in fields(BackupNote)})
+        changed = [name for name, checksum in note.checksums.items() if _checksum(folder / name) != checksum]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise BackupUnusable(folder=str(folder), fault=str(error)) from error
+    if changed or DUMP not in note.checksums:
+        raise BackupUnusable("Files of the backup have changed.", folder=str(folder), files=changed)
+    schema_version.refuse_unknown(note.revision)
+    return note
+
+
+def refuse_used(url: str) -> None:
+    """Raise DatabaseInUse for a database with tables of SEMQ. Raises StoreUnavailable."""
+    with _connected(url) as connection:
+        if connection.execute(IN_USE.encode()).fetchone() == (True,):
+            raise DatabaseInUse
+
+
+def restore(url: str, folder: Path, note: BackupNote, make_role: Callable[[str, str], None]) -> None:
+    """Restore a checked backup into a database without tables of SEMQ, in one transaction.
+
+    ``make_role(url, name)`` makes a role that the server lacks. Raises BackupFailed, StoreUnavailable.
+    """
+    with _connected(url) as connection:
+        present = {str(name) for (name,) in connection.execute("SELECT rolname FROM pg_roles")}
+        owner = connection.info.user
+    for role in note.roles:
+        if role not in present:
+            make_role(url, role)
+    options = [] if owner == note.owner else ["--no-owner"]
+    _run(url, "pg_restore", "--exit-on-error", "--single-transaction", *options, str(folder / DUMP))
+
+
+def restore_files(folder: Path, files: Mapping[str, Path]) -> tuple[list[str], list[str]]:
+    """Copy files of a backup to places where nothing is; return names that were copied, and those that were not."""
+    copied: list[str] = []
+    kept: list[str] = []
+    for name, target in files.items():
+        if (folder / FILES / name).exists():
+            (kept if target.exists() else copied).append(name)
+            if not target.exists():
+                _copy(folder / FILES / name, target)
+    return copied, kept
+
+
+def delete_old(folder: Path, node: str, keep: int) -> list[str]:
+    """Delete the oldest backups of a node in a folder, except the newest ``keep``; return their names."""
+    found = []
+    for note in folder.glob(f"*/{NOTE}"):
+        facts = json.loads(note.read_bytes())
+        if facts["node"] == node:
+            found.append((str(facts["made"]), note.parent))
+    old = [backup for _, backup in sorted(found)[:-keep]]
+    for backup in old:
+        shutil.rmtree(backup)
+    return [backup.name for backup in old]
+
+
+def _run(url: str, program: str, *options: str) -> None:
+    """Run a program of Postgres on a database, with the password in its environment. Raises BackupFailed."""
+    parameters: dict[str, Any] = conninfo_to_dict(url)
+    password = {"PGPASSWORD": str(given)} if (given := parameters.pop("password", None)) else {}
+    command = [str(find_programs().folder / program), f"--dbname={make_conninfo('', **parameters)}", *options]
+    done = subprocess.run(
+        command, env=os.environ | password | {"LC_ALL": "C"}, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    if done.returncode:
+        raise BackupFailed(program=program, fault=done.stderr.decode(errors="replace").strip())
+
+
+@contextmanager
+def _connected(url: str) -> Iterator[psycopg.Connection[Any]]:
+    try:
+        with psycopg.connect(**connection_parameters(url, "semq-backup"), autocommit=True) as connection:
+            yield connection
+    except psycopg.Error as error:
+        if not is_unavailable(error):
+            raise
+        raise unavailable(error) from error
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file, or all files of a folder, with their permissions."""
+    for file in _files(source) if source.is_dir() else [source] if source.exists() else ():
+        write_safely(target / file.relative_to(source), file.read_bytes(), file.stat().st_mode & 0o777)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.rglob("*") if file.is_file())
+
+
+def _checksum(file: Path) -> str:
+    with file.open("rb") as stream:
+        return file_digest(stream, "sha256").hexdigest()
