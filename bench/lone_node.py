@@ -1,4 +1,4 @@
-"""One node without a hub as a process (``local_node.plain_broker``), for benchmarks of a plain broker and for tests."""
+"""One node without a hub as a process (``./run broker``), for benchmarks of a plain broker and for tests."""
 
 import os
 import signal
@@ -11,11 +11,13 @@ from pathlib import Path
 from semq.installation.empty_database import copy_empty_database
 from semq.installation.process import NodeProcess
 
+BROKER = "bench.rabbitmq.plain_broker"
+
 
 @contextmanager
 def node_process(folder: Path) -> Iterator[tuple["subprocess.Popen[bytes]", int]]:
     """Run a node with its data below ``folder``; yield process and port; kill it at the end."""
-    command = [sys.executable, "-P", "-m", "local_node.plain_broker", "--port", "0", "--data", str(folder / "broker")]
+    command = [sys.executable, "-P", "-m", BROKER, "--port", "0", "--data", str(folder / "broker")]
     copy_empty_database(folder / "broker")
     log = folder / "broker.log"
     with log.open("ab") as errors:

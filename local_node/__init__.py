@@ -10,5 +10,4 @@
 | enrolment, renewal   | the node's certificate; ``errors``: errors of requests to hub or partner      |
 | succession           | a change of the hub's authority                                               |
 | virtual              | the nodes of many institutions in one process                                 |
-| plain_broker         | a node without a hub, as an AMQP broker                                       |
 """

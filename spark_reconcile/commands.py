@@ -81,11 +81,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--role": {"choices": ("local", "platform"), "default": "local", "help": "with --node: the kind of this node"},
     "--salt-file": {"type": Path, "metavar": "FILE", "help": "secret for the hashes of AppKeys; default: no hashes"},
     "--type-in-clear": {"action": "store_true", "help": "include domain, type and subtype of AppKeys in clear"},
-    "--messages": {"type": int, "default": 10_000, "metavar": "N", "help": "number of messages to invent"},
-    "--nodes": {"type": int, "default": 8, "metavar": "N", "help": "number of institutions to invent"},
     "--signed-by": {"action": "append", "default": [], "type": Path, "metavar": "FILE",
                     "help": "a node's TOML file; the node's key signs its changed extract; repeatable"},
-    "--truth": {"metavar": "FOLDER", "default": "var/truth", "help": "folder of the true verdicts"},
     "--out": {"metavar": "FOLDER", "help": "folder for a Parquet table of all changed messages"},
     "old": {"help": "name of a run, or current"},
     "new": {"help": "name of a run, or current"},
@@ -234,28 +231,10 @@ def _apply(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> t
     return apply(arguments, settings, day, clock, _print_message)
 
 
-def _generate(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
-    from spark_reconcile.samples.invention import generate
-
-    if arguments.messages < 0 or not 2 <= arguments.nodes <= 500:
-        raise BadRunRequest("There must be 2 to 500 institutions, and at least 0 messages.")
-    day = _date(arguments, settings, clock)
-    extracts, truth = Place.at(settings.extracts), Place.at(arguments.truth)
-    generated = generate(extracts, truth, day, settings.calendar, clock, arguments.messages, nodes=arguments.nodes)
-    counts = f"{generated.messages:,} messages, {generated.rows:,} lines"
-    _print_message(f"{day}: {counts}, in {extracts}; their true verdicts in {truth}")
-    return 0, {
-        "business_date": day.isoformat(),
-        "messages": generated.messages,
-        "rows": generated.rows,
-        "verdicts": generated.verdicts,
-    }
-
-
 def _plant(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
+    from spark_reconcile.extracts.defects import plant
     from spark_reconcile.extracts.signatures import signer_of_node
     from spark_reconcile.node import node_settings
-    from spark_reconcile.samples.defects import plant
 
     day = _date(arguments, settings, clock)
     nodes = [node_settings(config) for config in arguments.signed_by]
@@ -280,8 +259,6 @@ COMMANDS = (
     ReconcileCommand("collect", _collect, ("--node", "--user", "--idle"), "take delivered extracts out of an inbox"),
     ReconcileCommand("apply", _apply, ("--business-date", "--run", "--list", "--node", "--yes"),
             "repair exceptions at a node through the protocol; without --yes only print what would be done"),
-    ReconcileCommand("generate", _generate, ("--business-date", "--messages", "--nodes", "--truth"),
-            "invent ledgers with known defects"),
     ReconcileCommand("plant", _plant, ("--business-date", "--signed-by"),
             "plant defects into small extracts, to test that a run finds them"),
 )  # fmt: skip

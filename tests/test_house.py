@@ -116,7 +116,7 @@ STREAM_WRITERS: dict[str, set[str]] = {
     "semq.web": {"semq.web.process"},
     "semq.cli": {"semq.cli.output.printer"},
     "semq.service": {"semq.service.process", "semq.service.log"},
-    "local_node": {"local_node.plain_broker"},
+    "local_node": set(),
     "platform_node": set(),
     "spark_reconcile": {"spark_reconcile.commands", "spark_reconcile.progress"},
 }

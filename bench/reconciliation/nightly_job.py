@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.cli import exit_on_sigterm
+from bench.reconciliation.invention import generate
 from semq.clock import SystemClock
 from spark_reconcile.days import Calendar
-from spark_reconcile.samples.invention import generate
 from spark_reconcile.storage import Place
 
 ENGINES = ("spark", "duckdb", "postgres")

@@ -11,4 +11,5 @@
 | delivery   | its way to the hub, as documents              |
 | signatures | signatures of extracts and repair lists       |
 | extraction | the commands `extract` and `collect`          |
+| defects    | defects planted into extracts: `plant`        |
 """

@@ -62,7 +62,7 @@ spark_reconcile/report/test_layout.py  spark,browser         spark
 spark_reconcile/judgement/test_assessment.py::test_spark_and_oracle_agree_on_all_messages[compiled-hub_m deep spark
 spark_reconcile/judgement/test_assessment.py::test_spark_and_oracle_agree_on_all_messages[compiled-no_hub deep spark
 spark_reconcile/extracts/test_extraction.py  slow            spark
-spark_reconcile/samples/test_invention.py    slow            spark
+bench/reconciliation/test_invention.py       slow            spark
 spark_reconcile/sources/test_footer.py       slow            spark
 spark_reconcile/extracts/test_extract.py     slow            spark
 spark_reconcile/report/test_steps.py         slow            spark
@@ -116,7 +116,7 @@ cli/reference/test_error_codes.py      slow                  network
 cli                                    -                     network
 app                                    -                     network
 service/test_standby.py                slow,processes        file
-local_node/test_plain_broker.py        slow,processes        file
+bench/rabbitmq/test_plain_broker.py    slow,processes        file
 flows/secrecy/test_planted.py                  slow,processes        file
 store/embedded                         slow,processes        file
 store/broker/test_store.py             slow                  file

@@ -138,7 +138,7 @@ TABLE = """
    8 local_node/pieces/test_upload.py::test_pieces_without_an_arriving_body_are_removed
   22 local_node/test_enrolment.py
    6 local_node/test_enrolment.py::test_a_running_node_that_is_enrolled_again_continues_with_the_new_certificate
-  23 local_node/test_plain_broker.py
+  23 bench/rabbitmq/test_plain_broker.py
   61 local_node/virtual/test_server.py
   12 planted/test_table.py::test_a_trial_says_whether_a_test_failed_and_takes_the_fault_out
   18 platform_node/all_stores/test_fan_out.py
@@ -185,7 +185,7 @@ TABLE = """
   18 spark_reconcile/report/test_steps.py
  140 spark_reconcile/run/test_documents.py
    + spark_reconcile/run/test_job.py
-   5 spark_reconcile/samples/test_invention.py
+   5 bench/reconciliation/test_invention.py
  115 spark_reconcile/sources/test_clocks.py
    + spark_reconcile/sources/test_evidence.py
    + spark_reconcile/sources/test_late.py

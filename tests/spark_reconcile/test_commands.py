@@ -58,7 +58,6 @@ def test_a_date_that_is_being_run_ends_with_exit_status_5(office: Office, capsys
         (["run", "--config", "not-there.toml"], 78),
         (["diff", "current", "current"], 4),
         (["backfill", "--from", "2026-11-20", "--to", "2026-11-19"], 2),
-        (["generate", "--truth", "x", "--nodes", "1"], 2),
         (["extract", "--node", "1.a"], 2),
         (["extract", "--node", "1.a", "--database-url", "postgresql://127.0.0.1:1/none"], 69),
     ],
@@ -174,24 +173,6 @@ def test_an_extract_is_written_from_the_database(database: str, office: Office, 
     )  # fmt: skip
     assert code == 0
     assert (output["rows"], output["business_date"]) == (1, "2026-11-20")
-
-
-def test_invented_ledgers_are_written_with_their_truth(office: Office, capsys: Output, tmp_path: Path) -> None:
-    code, output = call(
-        office.clock,
-        capsys,
-        "generate",
-        "--messages",
-        "50",
-        "--nodes",
-        "2",
-        "--truth",
-        str(tmp_path / "truth"),
-        *places(office),
-    )
-    assert code == 0
-    assert sum(output["verdicts"].values()) == output["messages"] == 50
-    assert json.loads((tmp_path / "truth" / "truth.json").read_text())["rows"] == output["rows"]
 
 
 def test_the_kind_of_an_error_decides_the_exit_status() -> None:

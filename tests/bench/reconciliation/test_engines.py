@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from bench.reconciliation.engines import ENGINES
+from bench.reconciliation.invention import generate
 from semq.clock import SystemClock
 from spark_reconcile.days import Calendar
-from spark_reconcile.samples.invention import generate
 from spark_reconcile.storage import Place
 
 DAY = date(2026, 11, 20)

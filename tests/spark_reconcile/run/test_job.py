@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from bench.reconciliation.invention import Truth, generate
 from semq.clock import SystemClock
 from spark_reconcile.days import Calendar
 from spark_reconcile.errors import BadExtract, BadRepairList, BeingRun, NoSuchRun, SourcesMissing, SparkFailed
@@ -23,7 +24,6 @@ from spark_reconcile.repair import repair_list
 from spark_reconcile.run import runs, stages
 from spark_reconcile.run.diff import diff
 from spark_reconcile.run.job import RunRequest, RunResult, run
-from spark_reconcile.samples.invention import Truth, generate
 from spark_reconcile.settings import Limit, ReconcileSettings
 from spark_reconcile.spark import session
 from spark_reconcile.storage import Place

@@ -11,8 +11,8 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import AMQPError, ConnectionClosedByBroker
 
-from local_node import plain_broker
-from local_node.plain_broker import main
+from bench.rabbitmq import plain_broker
+from bench.rabbitmq.plain_broker import main
 from tests.prepared.client import PreparedProcess, start_prepared
 
 LIMITS = {"HANDSHAKE_S": 5.0, "MAX_CHANNELS": 7, "MAX_QUEUES": 2, "MEMORY_BYTES": 2_000_000, "MIN_FREE_DISK_BYTES": 0}
@@ -22,7 +22,7 @@ LOGIN = "user guest, password guest, virtual host /, from this machine only"
 @contextmanager
 def running(*arguments: str) -> Iterator[tuple[PreparedProcess, int]]:
     """Yield the process of a broker and its port."""
-    process = start_prepared("local_node.plain_broker", "--port", "0", *arguments)
+    process = start_prepared("bench.rabbitmq.plain_broker", "--port", "0", *arguments)
     with process.stdout as printed:
         try:
             output, _, port = printed.readline().decode().strip().partition(" 127.0.0.1:")

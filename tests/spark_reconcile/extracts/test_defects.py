@@ -7,7 +7,7 @@ import pytest
 
 from spark_reconcile.days import Calendar
 from spark_reconcile.errors import BadRunRequest
-from spark_reconcile.samples.defects import DEFECTS, plant
+from spark_reconcile.extracts.defects import DEFECTS, plant
 from spark_reconcile.sources.inputs import gather
 from spark_reconcile.storage import Place
 from tests.spark_reconcile.office import (
@@ -64,7 +64,7 @@ def test_extracts_with_planted_defects_are_complete(delivered: Office, clock: St
 def test_defects_are_not_planted_into_large_extracts(
     delivered: Office, clock: StandingClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spark_reconcile.samples.defects.ROWS_MAX", 10)
+    monkeypatch.setattr("spark_reconcile.extracts.defects.ROWS_MAX", 10)
     with pytest.raises(BadRunRequest):
         plant(Place.at(delivered.root / "extracts"), DAY, UTC, clock)
 
