@@ -25,15 +25,8 @@ from local_node.link.hub_addresses import DialAddresses, hub_dial_configs
 from local_node.link.partner_questions import PartnerQuestions
 from local_node.link.single_request import VIRTUAL_HOST
 from local_node.link.uplink import Uplink, UplinkSettings, link_limits
-from local_node.operations.certificates import CertificateOperations
-from local_node.operations.failed import FailedOperations
-from local_node.operations.legacy import LegacyOperations
-from local_node.operations.messages import LocalOperations
 from local_node.operations.missing import EVERY_S, JOB, MissingDocuments
-from local_node.operations.submission import SubmitOperation
 from local_node.operations.table import OPERATIONS
-from local_node.operations.trace import Traces
-from local_node.operations.users import UserOperations
 from local_node.pieces.assembly import Assembly
 from local_node.pieces.remains import SWEEP_S, Remains
 from local_node.pieces.transfer import EventsWithPieces, Transfers
@@ -61,17 +54,6 @@ from semq.service.datagrams.ends import DiallingEnd, OfferingEnd, status_of
 from semq.service.links.rights import UMX
 from semq.service.links.sessions import Links
 from semq.service.node import APPLICATIONS, Node
-from semq.service.operations.audit import AuditOperations
-from semq.service.operations.broker import BrokerOperations
-from semq.service.operations.figures import overview_parts
-from semq.service.operations.inquiry import InquiryOperation
-from semq.service.operations.jobs import Jobs
-from semq.service.operations.messages import MessageReading
-from semq.service.operations.node import NodeOperations
-from semq.service.operations.outlook import Outlook
-from semq.service.operations.proofs import LedgerCheck, Proofs
-from semq.service.operations.tokens import TokenOperations
-from semq.service.operations.trust import TrustOperations
 from semq.store.unit import Recovered
 from semq.store.views import submissions
 from semq.store.views.messages import certificates, waiting_for
@@ -379,29 +361,8 @@ class LocalNode(Node[LocalEngine]):
         if self.sealing is not None:
             self.sealing.check_all()
 
-    def parts(self) -> Iterable[object]:
-        return (
-            NodeOperations(self),
-            SubmitOperation(self),
-            LocalOperations(self),
-            FailedOperations(self),
-            UserOperations(self),
-            CertificateOperations(self),
-            TrustOperations(self),
-            InquiryOperation(self),
-            Proofs(self),
-            LedgerCheck(self),
-            MessageReading(self),
-            *overview_parts(self),
-            Outlook(self),
-            Jobs(self),
-            Traces(self),
-            self.missing,
-            TokenOperations(self),
-            AuditOperations(self),
-            LegacyOperations(self),
-            BrokerOperations(self),
-        )
+    def made_parts(self) -> Iterable[object]:
+        return (self.missing,)
 
     def identity_in_use(self) -> NodeIdentity:
         if self.node_identity is None:
@@ -460,7 +421,6 @@ class LocalNode(Node[LocalEngine]):
         }
 
     def surroundings(self) -> Surroundings:
-        """Return the facts about this node that, with the rows, explain why messages are stuck."""
         engine = self.engine
         direct = set(map(str, engine.uplink.partners))
         return Surroundings(

@@ -21,12 +21,7 @@ from platform_node.cluster import Membership
 from platform_node.directory import HubDirectory, InstitutionState
 from platform_node.enrolment import EnrolmentService
 from platform_node.logins import ENROLL, TOKEN_USER_PREFIX, HubLogins
-from platform_node.operations.authority import AuthorityOperations
 from platform_node.operations.definitions import FOLLOW_S, DefinitionOperations
-from platform_node.operations.held import HeldOperations
-from platform_node.operations.instances import InstanceOperations
-from platform_node.operations.registration import RegistryOperations
-from platform_node.operations.stores import StoreOperations
 from platform_node.operations.table import OPERATIONS
 from platform_node.questions import Questions
 from platform_node.registry import Execute, Registry, prepare_authority, sign_own
@@ -50,18 +45,7 @@ from semq.service.datagrams.ends import OfferingEnd
 from semq.service.links.rights import UMX
 from semq.service.links.sessions import Links, NodeLink, Refuse
 from semq.service.node import APPLICATIONS, Node
-from semq.service.operations.audit import AuditOperations
-from semq.service.operations.broker import BrokerOperations
-from semq.service.operations.figures import overview_parts
-from semq.service.operations.inquiry import InquiryOperation
-from semq.service.operations.jobs import Jobs
-from semq.service.operations.messages import MessageReading
-from semq.service.operations.node import NodeOperations
 from semq.service.operations.operation import OfferedOperation
-from semq.service.operations.outlook import Outlook
-from semq.service.operations.proofs import LedgerCheck
-from semq.service.operations.tokens import TokenOperations
-from semq.service.operations.trust import TrustOperations
 from semq.store.control.cluster import StoreState
 from semq.store.files import locked
 from semq.store.identities import DEFINED, REVOKED
@@ -351,27 +335,8 @@ class HubNode(Node[HubEngine]):
         head = self.store.chain.head
         return StoreState(self.recovered.boot, *((head.place, head.count) if head is not None else (0, 0)))
 
-    def parts(self) -> Iterable[object]:
-        return (
-            NodeOperations(self),
-            HeldOperations(self),
-            StoreOperations(self),
-            InstanceOperations(self),
-            RegistryOperations(self),
-            AuthorityOperations(self),
-            TrustOperations(self),
-            self.definition_operations,
-            InquiryOperation(self),
-            LedgerCheck(self),
-            MessageReading(self),
-            *overview_parts(self),
-            Outlook(self),
-            Jobs(self),
-            self.ask_service,
-            TokenOperations(self),
-            AuditOperations(self),
-            BrokerOperations(self),
-        )
+    def made_parts(self) -> Iterable[object]:
+        return self.definition_operations, self.ask_service
 
     def offered(self) -> Mapping[str, OfferedOperation]:
         if self.membership is None:

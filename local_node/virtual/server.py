@@ -10,7 +10,7 @@ import structlog
 from msgspec.structs import asdict
 
 from local_node.virtual.institution import FAILING, SERVING, HostedInstitution
-from local_node.virtual.operations import OPERATIONS, ServerOperations
+from local_node.virtual.operations import OPERATIONS
 from local_node.virtual.shared import SharedHost
 from semq.amqp.limits import ConnectionLimits
 from semq.broker.server import AmqpServer, ServerConfig
@@ -79,7 +79,7 @@ class VirtualServer:
         config = ServerConfig(ListenerConfig(), ConnectionLimits(), door=self.host.administration)
         self._administration = AmqpServer(config, table, self._clock, None, self.host.turn())
         vhost = self._administration.vhosts[APPLICATIONS]
-        vhost.register(AdminExchange(vhost, bind(OPERATIONS, (ServerOperations(self),))))
+        vhost.register(AdminExchange(vhost, bind(OPERATIONS, self)))
         await self._administration.start()
         self._cleanup.push_async_callback(self._administration.stop)
 

@@ -25,6 +25,7 @@ from semq.config.reach import url_of
 from semq.config.settings import Settings
 from semq.engine.latency import Histogram, Stage
 from semq.engine.misconduct import SHOWN_MS
+from semq.engine.people.stuck import Surroundings
 from semq.engine.settings import EngineSettings
 from semq.errors import SemqError, Unavailable
 from semq.moments import utc_text
@@ -45,6 +46,7 @@ from semq.service.monitoring.health import FAILING, checks
 from semq.service.nightly_extract import DATABASE_VARIABLE, NightlyExtracts
 from semq.service.node_host import NodeHost
 from semq.service.operations.audit import ActAudit
+from semq.service.operations.census import SharedCensus
 from semq.service.operations.operation import BoundOperation, OfferedOperation, Operation, bind
 from semq.service.operations.reload import Reloading, companion_settings
 from semq.service.requirements import Requirements
@@ -107,6 +109,7 @@ class Node(Generic[E]):
         self._is_serving = False
         self._files = CredentialFiles(lambda: self.settings, clock)
         self.requirements = Requirements(lambda: self.store, self.host.poll_factor)
+        self.census = SharedCensus(self)
         self.figures = FigureCount(lambda: self.store, self.host.poll_factor)
         self._cleanup = AsyncExitStack()  #: ends the started parts
         self._failed: asyncio.Future[None]
@@ -141,8 +144,12 @@ class Node(Generic[E]):
         """Register services in the virtual hosts. Called before the endpoint listens."""
         raise NotImplementedError
 
-    def parts(self) -> Iterable[object]:
-        """Return the objects whose methods handle the operations of the table."""
+    def made_parts(self) -> Iterable[object]:
+        """Return the objects with handlers of operations that the node itself has made."""
+        raise NotImplementedError
+
+    def surroundings(self) -> Surroundings:
+        """Return the facts about this node that, with the rows, explain why messages are stuck."""
         raise NotImplementedError
 
     async def begin_sessions(self) -> None:
@@ -236,7 +243,7 @@ class Node(Generic[E]):
         self._cleanup.push_async_callback(self.server.stop)
         self._cleanup.callback(self.clockwork.stop)
         self._cleanup.push_async_callback(self.end_sessions)
-        self.operations = bind(self.table, self.parts(), ActAudit(self).note)
+        self.operations = bind(self.table, self, self.made_parts(), ActAudit(self).note)
         vhost = self.server.vhosts[APPLICATIONS]
         vhost.register(AdminExchange(vhost, self.offered()))
         try:

@@ -18,8 +18,8 @@ KEPT_S_MIN, KEPT_S_MAX = 1.0, 300.0
 WAIT_S = 0.15  # longest wait of a page for a new census
 
 
-class OverviewNode(Protocol):
-    """The parts of a node that ``overview`` uses."""
+class CountedNode(Protocol):
+    """The parts of a node that a census uses."""
 
     store: PostgresStore
     clock: Clock
@@ -46,7 +46,7 @@ EMPTY = Census(0, [], {"refused": 0, "waiting": 0, "scheduled": 0, "in_pieces": 
 class SharedCensus:
     """The newest census of one node."""
 
-    def __init__(self, node: OverviewNode) -> None:
+    def __init__(self, node: CountedNode) -> None:
         self._node = node
         self._last = EMPTY
         self._kept_until = 0.0  #: monotonic
@@ -101,6 +101,12 @@ class SharedCensus:
         presence = {target: surroundings.presence(target) for target in targets}
         self._last = Census(surroundings.now_ms, groups, submitted, presence, late_in_pieces, submitted_since)
         return self._last
+
+
+class OverviewNode(CountedNode, Protocol):
+    """The parts of a node that lists and figures use."""
+
+    census: SharedCensus
 
 
 def _marked_rows(surroundings: Surroundings) -> tuple[dict[str, list[int]], dict[str, list[int]]]:

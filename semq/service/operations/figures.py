@@ -15,9 +15,8 @@ from semq.answers import OperationAnswer
 from semq.service.errors import BadArguments
 from semq.service.figure_count import FigureCount
 from semq.service.operations.arguments import Arguments
-from semq.service.operations.census import Census, OverviewNode, SharedCensus
+from semq.service.operations.census import Census, OverviewNode
 from semq.service.operations.operation import look
-from semq.service.operations.overview import OverviewOperations
 from semq.store.figures import BOUNDS_MS, HOUR, MINUTE, NO_LATENCY
 from semq.store.rows import Event, Side
 from semq.store.views import figures
@@ -128,9 +127,8 @@ class FigureNode(OverviewNode, Protocol):
 class FigureOperations:
     """The handlers of ``FIGURES``."""
 
-    def __init__(self, node: FigureNode, census: SharedCensus) -> None:
+    def __init__(self, node: FigureNode) -> None:
         self._node = node
-        self._census = census
 
     async def traffic(self, arguments: ReadTraffic) -> TrafficFigures:
         """Count documents by minute or hour: accepted, delivered, failed, received, their latency, and the backlog."""
@@ -169,15 +167,9 @@ class FigureOperations:
 
     async def _backlog(self, partner: str | None) -> dict[str, int]:
         """Return the present length of each queue."""
-        census = await self._census.newest()
+        census = await self._node.census.newest()
         lengths = _lengths(census, partner)
         return {name: lengths[name] for name in BACKLOGS[self._node.settings.node.kind]}
-
-
-def overview_parts(node: FigureNode) -> tuple[OverviewOperations, FigureOperations]:
-    """Return the handlers of lists and figures, which share one census."""
-    overview = OverviewOperations(node)
-    return overview, FigureOperations(node, overview.census)
 
 
 FIGURES = (

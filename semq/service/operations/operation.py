@@ -64,7 +64,7 @@ class Operation:
     kind: Kind
     role: AccessRole
     arguments: type[Arguments]
-    handler: Callable[..., Awaitable[Any]]  #: a method of a class whose instance ``bind`` receives
+    handler: Callable[..., Awaitable[Any]]  #: a method of a class that is made for a node
     used_by: str = ""  #: for an operation without a command: the program that uses it
     #: for an act: a method that returns, before the act, what the audit log has instead of the arguments
     noted: Callable[..., Awaitable[Mapping[str, Any]]] | None = None
@@ -180,14 +180,16 @@ class OfferedOperation(Protocol):
         """Run the operation; return JSON values."""
 
 
-def bind(table: Iterable[Operation], parts: Iterable[object], note: Note | None = None) -> dict[str, BoundOperation]:
-    """Return the operations by name; their handlers are methods of the ``parts``."""
-    methods: dict[Callable[..., Any], Callable[..., Awaitable[Any]]] = {
-        function: function.__get__(part)
-        for part in parts
-        for function in vars(type(part)).values()
-        if inspect.isfunction(function)
-    }
-    return {
-        row.name: BoundOperation(row, methods[row.handler], note, row.noted and methods[row.noted]) for row in table
-    }
+def bind(
+    table: Iterable[Operation], node: object, made: Iterable[object] = (), note: Note | None = None
+) -> dict[str, BoundOperation]:
+    """Return the operations by name. ``made``: objects with handlers; of other classes, one is made for the node."""
+    parts = {type(part): part for part in made}
+
+    def bound(handler: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+        part_class = handler.__globals__[handler.__qualname__.partition(".")[0]]
+        if part_class not in parts:
+            parts[part_class] = part_class(node)
+        return getattr(parts[part_class], handler.__name__)  # type: ignore[no-any-return]
+
+    return {row.name: BoundOperation(row, bound(row.handler), note, row.noted and bound(row.noted)) for row in table}

@@ -16,7 +16,7 @@ from semq.service.access import inbox_name
 from semq.service.errors import BadArguments
 from semq.service.large_documents import with_sizes
 from semq.service.operations.arguments import Arguments, Text
-from semq.service.operations.census import Census, OverviewNode, SharedCensus
+from semq.service.operations.census import Census, OverviewNode
 from semq.service.operations.operation import look
 from semq.store.views.failed import FAILED, is_failed, with_errors
 from semq.store.views.pages import Subset, search_page
@@ -67,7 +67,6 @@ class OverviewOperations:
 
     def __init__(self, node: OverviewNode) -> None:
         self._node = node
-        self.census = SharedCensus(node)
 
     async def figures(self, arguments: CountMessages) -> dict[str, Any]:
         """Count messages by state, open ones by pair and by inbox; also pieces, submissions, failed and stuck messages.
@@ -75,7 +74,7 @@ class OverviewOperations:
         ``oldest`` is the oldest document that has not ended: the time since which it waits, and where. ``as_of`` is 0
         while the first count is under way.
         """
-        census = await self.census.counted_now() if arguments.fresh else await self.census.newest()
+        census = await self._node.census.counted_now() if arguments.fresh else await self._node.census.newest()
         sent: dict[str, int] = defaultdict(int)
         received: dict[str, int] = defaultdict(int)
         pairs: dict[tuple[str, str], dict[str, int]] = {}
@@ -113,7 +112,7 @@ class OverviewOperations:
 
     async def causes(self, arguments: Arguments) -> dict[str, Any]:
         """Count stuck messages by cause, partner and queue, the largest numbers first; submissions by cause only."""
-        census = await self.census.newest()
+        census = await self._node.census.newest()
         sums: dict[tuple[str, str, str], dict[str, Any]] = {}
         for group in census.groups:
             if group["cause"]:
@@ -165,7 +164,7 @@ class OverviewOperations:
         ``of``: number of all failed messages and refused submissions of the node, as in ``queue.census`` at the time
         ``as_of``.
         """
-        census = await self.census.newest()
+        census = await self._node.census.newest()
         page = await self._search(arguments, FAILED)
         rows = await self._node.store.execute(with_errors, page["rows"])
         return page | {"rows": rows, "as_of": census.as_of, "of": _count_failed(census)}

@@ -9,7 +9,7 @@ from semq.service.operations.operation import Caller, Kind, act, bind, look
 
 
 class BookShelf:
-    def __init__(self) -> None:
+    def __init__(self, node: object = None) -> None:
         self.acts: list[tuple[str, str]] = []
 
     async def count(self, arguments: Arguments) -> int:
@@ -30,7 +30,7 @@ TABLE = (
 
 async def test_operations_are_called_with_mappings() -> None:
     shelf = BookShelf()
-    bound = bind(TABLE, [object(), shelf])
+    bound = bind(TABLE, None, [shelf])
     anna = Caller("anna", "http")
     await bound["shelf.put"]({"id": "moby"}, anna)
     assert shelf.acts == [("moby", "anna")]
@@ -39,9 +39,10 @@ async def test_operations_are_called_with_mappings() -> None:
         await bound["shelf.put"]({}, anna)
 
 
-def test_a_handler_without_its_part_is_an_error_of_the_start() -> None:
-    with pytest.raises(KeyError):
-        bind(TABLE, [object()])
+async def test_handlers_of_a_class_share_one_part_made_for_the_node() -> None:
+    bound, anna = bind(TABLE, object()), Caller("anna")
+    await bound["shelf.put"]({"id": "moby"}, anna)
+    assert await bound["shelf.count"]({}, anna) == 1
 
 
 def test_a_row_describes_itself() -> None:
