@@ -146,7 +146,7 @@ class Node(Generic[E]):
 
     def made_parts(self) -> Iterable[object]:
         """Return the objects with handlers of operations that the node itself has made."""
-        raise NotImplementedError
+        return ()
 
     def surroundings(self) -> Surroundings:
         """Return the facts about this node that, with the rows, explain why messages are stuck."""
@@ -261,7 +261,9 @@ class Node(Generic[E]):
             remedy = "Start the node with --config FILE: the programs of these sections read it."
             log.warning("companions_need_a_file", sections=sections, remedy=remedy)
             return
-        arguments = ("--config", str(self.settings.file), "--with-parent", *self._institution_arguments())
+        institution = self.settings.institution
+        which = ("--institution", institution) if institution is not None else ()
+        arguments = ("--config", str(self.settings.file), "--with-parent", *which)
         for section in sections:
             program = PROGRAMS.get(section, CompanionModule(f"semq.{section}"))
             environment = self._database_environment if program.reads_database else self._companion_environment
@@ -269,10 +271,6 @@ class Node(Generic[E]):
             self._cleanup.push_async_callback(companion.stop)
             self.companions[section] = companion
             companion.start()
-
-    def _institution_arguments(self) -> tuple[str, ...]:
-        institution = self.settings.institution
-        return ("--institution", institution) if institution is not None else ()
 
     def _companion_environment(self) -> dict[str, str]:
         return {NODE_VARIABLE: url_of(self.settings, self.port)}
@@ -421,14 +419,12 @@ class Node(Generic[E]):
 
     def _server_config(self) -> ServerConfig:
         amqp = self.settings.amqp
+        listener = ListenerConfig(
+            host=amqp.host, port=amqp.port, tls=self.tls(), connections_max=amqp.max_connections,
+            connections_per_address_max=amqp.max_connections_per_address,
+        )  # fmt: skip
         return ServerConfig(
-            listener=ListenerConfig(
-                host=amqp.host,
-                port=amqp.port,
-                connections_max=amqp.max_connections,
-                connections_per_address_max=amqp.max_connections_per_address,
-                tls=self.tls(),
-            ),
+            listener=listener,
             connection=replace(
                 self.connection_limits(amqp.heartbeat_s), channel_max=amqp.max_channels, handshake_s=amqp.handshake_s
             ),

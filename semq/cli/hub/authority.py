@@ -11,7 +11,6 @@ from semq.cli.session import Session, on_node
 authority = typer.Typer()
 group.add_typer(authority, name="ca", help="The hub's authority: show it, change it.", no_args_is_help=True)
 Nodes = Annotated[list[str], typer.Argument(metavar="NODE...", help="Numbers of institutions.")]
-COLUMNS = (("institution", "<"), ("state", "<"), ("online", "<"), ("left behind", "<"), ("fault", "<"))
 # Phase of the change | its description
 PHASES = {
     "none": "The authority has not been changed.",
@@ -66,7 +65,7 @@ def _print(session: Session, answer: dict[str, Any]) -> None:
         for row in answer["nodes"]
     ]
     if rows:
-        out.table(COLUMNS, rows)
+        out.table("institution, state, online, left behind, fault", rows)
     if answer["waiting_for"]:
         waiting = ", ".join(map(node_name, answer["waiting_for"]))
         out.notice(f"Waiting for {waiting}; `semq hub ca leave NODE` leaves an institution behind.")

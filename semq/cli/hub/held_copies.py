@@ -35,10 +35,7 @@ Parked = Annotated[
 ]
 All = Annotated[bool, typer.Option("--all", help="All stored copies.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count the selected copies.")]
-COUNT_COLUMNS = (
-    ("from", "<"), ("to", "<"), ("copies", ">"), ("size", ">"), ("oldest", "<"), ("only copies", ">"),
-    ("markers", ">"), ("refused", ">"),
-)  # fmt: skip
+COUNT_COLUMNS = "from, to, >copies, >size, oldest, >only copies, >markers, >refused"
 # Result of an act on a copy | its description
 RESULTS = {
     "refused": "refused; their senders are informed",
@@ -60,11 +57,7 @@ async def list_(
     """List stored copies, oldest first."""
     filters = _filter(target, source, older_than, type, key, parked)
     rows = await session.ask("held.list", limit=limit, **filters)
-    if session.out.as_json:
-        session.out.data(rows)
-        return
-    columns = (("name", "<"), ("stored", "<"), ("from", "<"), ("to", "<"), ("document", "<"), ("size", ">"))
-    print_rows(session.out, (*columns, ("", "<")), rows, _cells)
+    print_rows(session.out, "name, stored, from, to, document, >size, ", rows, _cells)
 
 
 @group.command()
@@ -150,12 +143,10 @@ async def _act(
 
 async def _count(session: Session, filters: dict[str, Any]) -> None:
     rows = await session.ask("held.count", **filters)
-    if session.out.as_json:
-        session.out.data(rows)
-        return
     print_rows(session.out, COUNT_COLUMNS, rows, _count_cells)
-    copies, bytes_ = sum(row["rows"] for row in rows), sum(row["bytes"] for row in rows)
-    session.out.line(f"{counted(copies, 'copy', 'copies')}, {size(bytes_)}")
+    if not session.out.as_json:
+        copies, bytes_ = sum(row["rows"] for row in rows), sum(row["bytes"] for row in rows)
+        session.out.line(f"{counted(copies, 'copy', 'copies')}, {size(bytes_)}")
 
 
 def _count_cells(row: dict[str, Any]) -> tuple[object, ...]:

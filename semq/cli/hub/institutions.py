@@ -40,8 +40,7 @@ def init_ca(
     authority = prepare_authority(settings, SystemClock())
     ring = ring_of(settings)
     facts = {"fingerprint": authority.fingerprint if authority else None, "folder": str(ring.folder)}
-    out = Output(as_json=json)
-    out.data(facts) if json else out.facts(facts)
+    Output(as_json=json).facts(facts)
 
 
 @nodes.command()
@@ -60,10 +59,8 @@ async def token(
 ) -> None:
     """Create a single-use token for the enrolment of one institution's node. It cannot be shown again."""
     answer = await session.ask("nodes.token", repeat=False, node=institution, names=name, hours=hours)
-    if session.out.as_json:
-        session.out.data(answer)
-    else:
-        session.out.facts(answer)
+    session.out.facts(answer)
+    if not session.out.as_json:
         session.out.notice("Send token and fingerprint to the operator of the node by a confidential channel.")
 
 
@@ -84,13 +81,10 @@ async def list_instances(session: Session) -> None:
         (row["store"], "running" if row["alive"] else "ended", row["host"], row["endpoint"], row["started"])
         for row in rows
     ]
-    if session.out.as_json:
-        session.out.data(rows)
-    elif not rows:
-        session.out.notice("the hub is one process, without [cluster]: `semq node status` shows its state")
+    if rows or session.out.as_json:
+        session.out.rows(rows, "store, state, host, endpoint, started", table)
     else:
-        heads = (("store", "<"), ("state", "<"), ("host", "<"), ("endpoint", "<"), ("started", "<"))
-        session.out.table(heads, table)
+        session.out.notice("the hub is one process, without [cluster]: `semq node status` shows its state")
 
 
 @group.command("health")
@@ -98,18 +92,12 @@ async def list_instances(session: Session) -> None:
 async def show_health(session: Session) -> None:
     """Show the health of all instances of a hub. Exit status 69: a store does not answer."""
     rows = await session.ask("hub.health")
-    if session.out.as_json:
-        session.out.data(rows)
-        return
-    heads = (("store", "<"), ("host", "<"), ("check", "<"), ("verdict", "<"), ("detail", "<"))
-    session.out.table(
-        heads,
-        (
-            (row["store"], row["host"], check["check"], check["verdict"], check["detail"])
-            for row in rows
-            for check in row["checks"]
-        ),
+    cells = (
+        (row["store"], row["host"], check["check"], check["verdict"], check["detail"])
+        for row in rows
+        for check in row["checks"]
     )
+    session.out.rows(rows, "store, host, check, verdict, detail", cells)
 
 
 @stores.command("list")
@@ -119,16 +107,13 @@ async def list_stores(session: Session) -> None:
     opened), retired, or not here (unknown to the hub, but nodes inquire about it).
     """
     rows = await session.ask("stores.list")
-    if session.out.as_json:
-        session.out.data(rows)
-        return
     if any("weight" in row for row in rows):
-        heads = (("store", "<"), ("state", "<"), ("weight", ">"), ("homes", ">"), ("details", "<"))
         table = [(row["store"], row["state"], row.get("weight"), row.get("homes"), _store_details(row)) for row in rows]
-        session.out.table(heads, table)
+        session.out.rows(rows, "store, state, >weight, >homes, details", table)
     else:
-        short_heads = (("store", "<"), ("state", "<"), ("details", "<"))
-        session.out.table(short_heads, [(row["store"], row["state"], _store_details(row)) for row in rows])
+        session.out.rows(
+            rows, "store, state, details", [(row["store"], row["state"], _store_details(row)) for row in rows]
+        )
 
 
 def _store_details(row: dict[str, Any]) -> str:

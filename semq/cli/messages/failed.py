@@ -38,17 +38,10 @@ async def list_(
 ) -> None:  # fmt: skip
     """List failed documents, newest first; the exit status is 0 also if there are some."""
     rows = await session.rows("failed.list", limit, partner=partner, type=type, key=key, code=code)
-    if session.out.as_json:
-        session.out.data(rows)
-        return
-    columns = (("name", "<"), ("failed", "<"), ("document", "<"), ("from or to", "<"), ("error", "<"))
-    session.out.table(
-        columns,
-        (
-            (name_of(row), brief_time(row["failed_at"]), document_name(row), _other_end(row), _error(row))
-            for row in rows
-        ),
+    cells = (
+        (name_of(row), brief_time(row["failed_at"]), document_name(row), _other_end(row), _error(row)) for row in rows
     )
+    session.out.rows(rows, "name, failed, document, from or to, error", cells)
 
 
 @group.command()

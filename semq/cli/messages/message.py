@@ -236,10 +236,7 @@ async def list_(
         pieces=pieces,
         ended=ended or None,
     )
-    if session.out.as_json:
-        session.out.data(rows)
-    else:
-        print_rows(session.out, LIST_COLUMNS, rows, list_row)
+    print_rows(session.out, LIST_COLUMNS, rows, list_row)
 
 
 @group.command()

@@ -7,21 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from semq.cli.output.printer import Output
-from semq.cli.output.table import Column
 from semq.cli.output.values import as_text, brief_time, counted, moment, node_name
 from semq.moments import in_local
 from semq.sizes import size
 from semq.umx_t.short_name import short_name
 
-LIST_COLUMNS: tuple[Column, ...] = (
-    ("name", "<"),
-    ("since", "<"),
-    ("from / to", "<"),
-    ("document", "<"),
-    ("size", ">"),
-    ("status", "<"),
-)
-MEMBER_COLUMNS: tuple[Column, ...] = (("name", "<"), ("to", "<"), ("status", "<"), ("reason", "<"))
+LIST_COLUMNS = "name, since, from / to, document, >size, status"
+MEMBER_COLUMNS = "name, to, status, reason"
 NO_POSITION = -1  # sid of documents of classes 1 and 2
 # Not printed as facts: other lines show them, or only programs use them
 HIDDEN_FACTS = ("at", "id", "error", "stuck", "cleaned", "direction", "proved", "members")
@@ -72,15 +64,15 @@ def status_of(row: Mapping[str, Any]) -> str:
 
 def print_rows(
     out: Output,
-    columns: Sequence[Column],
+    columns: str,
     rows: Sequence[Mapping[str, Any]],
     cells: Callable[[dict[str, Any]], tuple[object, ...]],
 ) -> None:
-    """Print rows as a table. Rows from several stores of a hub get the column "store"."""
+    """Print rows as JSON or as a table. In a table, rows from several stores of a hub get the column "store"."""
     if any("store" in row for row in rows):
-        out.table((*columns, ("store", "<")), ((*cells(dict(row)), row.get("store", "")) for row in rows))
+        out.rows(rows, f"{columns}, store", ((*cells(dict(row)), row.get("store", "")) for row in rows))
     else:
-        out.table(columns, (cells(dict(row)) for row in rows))
+        out.rows(rows, columns, (cells(dict(row)) for row in rows))
 
 
 def list_row(row: Mapping[str, Any]) -> tuple[object, ...]:

@@ -20,10 +20,7 @@ Institution = Annotated[str | None, typer.Argument(metavar="NODE", help="Only us
 async def list_(session: Session) -> None:
     """Count messages by queue and status."""
     counts = await session.ask("queue.census", fresh=True)
-    if session.out.as_json:
-        session.out.data(counts)
-    else:
-        session.out.table((("queue", "<"), ("status", "<"), ("in words", "<"), ("messages", ">")), count_rows(counts))
+    session.out.rows(counts, "queue, status, in words, >messages", count_rows(counts))
 
 
 @group.command()
@@ -32,14 +29,10 @@ async def partners(session: Session) -> None:
     """List the backlog for each partner: number and size of its waiting messages, and the time of the oldest one."""
     pairs = (await session.ask("queue.census", fresh=True))["pairs"]
     rows = [_sum(partner, pairs) for partner in sorted({pair["target"] for pair in pairs})]
-    if session.out.as_json:
-        session.out.data(rows)
-    else:
-        columns = (("partner", "<"), ("messages", ">"), ("size", ">"), ("oldest", "<"))
-        print_rows(
-            session.out, columns, rows,
-            lambda row: (node_name(row["partner"]), row["rows"], size(row["bytes"]), brief_time(row["oldest_at"])),
-        )  # fmt: skip
+    print_rows(
+        session.out, "partner, >messages, >size, oldest", rows,
+        lambda row: (node_name(row["partner"]), row["rows"], size(row["bytes"]), brief_time(row["oldest_at"])),
+    )  # fmt: skip
 
 
 @group.command()
@@ -47,14 +40,10 @@ async def partners(session: Session) -> None:
 async def users(session: Session, institution: Institution = None) -> None:
     """List the users of institutions, who get the documents to 4.NODE, and whether each receives documents now."""
     rows = await session.ask("users.list", node=institution)
-    if session.out.as_json:
-        session.out.data(rows)
-    else:
-        columns = (("institution", "<"), ("user", "<"), ("receives now", "<"))
-        print_rows(
-            session.out, columns, rows,
-            lambda row: (node_name(row["node"]), row["user"], "yes" if row["present"] else ""),
-        )  # fmt: skip
+    print_rows(
+        session.out, "institution, user, receives now", rows,
+        lambda row: (node_name(row["node"]), row["user"], "yes" if row["present"] else ""),
+    )  # fmt: skip
 
 
 def count_rows(counts: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:

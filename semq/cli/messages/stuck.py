@@ -32,16 +32,12 @@ async def list_(
 ) -> None:
     """List stuck messages, and each cause with its next step; the exit status is 0 also if there are some."""
     rows = await session.rows("stuck.list", limit, cause=cause, partner=partner)
-    if session.out.as_json:
-        session.out.data(rows)
-        return
-    columns = (("name", "<"), ("since", "<"), ("document", "<"), ("cause", "<"))
     print_rows(
-        session.out,
-        columns,
-        rows,
+        session.out, "name, since, document, cause", rows,
         lambda row: (name_of(row), brief_time(row["at"]), document_name(row), row["stuck"]["cause"]),
-    )
+    )  # fmt: skip
+    if session.out.as_json:
+        return
     for name, count in Counter(row["stuck"]["cause"] for row in rows).most_common():
         stuck = next(row["stuck"] for row in rows if row["stuck"]["cause"] == name)
         session.out.line(f"{count} × {name}: {stuck['meaning']}; {stuck['next_step']}")

@@ -54,9 +54,9 @@ async def traffic(
     timed = [kind for kind in TIMED if kind in answer["latency"]]
     queues = [queue for queue in QUEUES if queue in answer["backlog"]]
     heads = [*kinds, *(f"waiting: {queue}" for queue in queues)]
-    columns = [("since", "<"), *((head, ">") for head in (*heads, *(f"time to {kind}" for kind in timed)))]
+    columns = ", >".join(["since", *heads, *(f"time to {kind}" for kind in timed)])
     shown = [point for point in answer["points"] if point.get("documents")]
-    session.out.table(tuple(columns), (tuple(_cells(row, kinds, queues, timed)) for row in (*shown, answer)))
+    session.out.table(columns, (tuple(_cells(row, kinds, queues, timed)) for row in (*shown, answer)))
     session.out.line(f"counted until {moment(answer['counted_until']) or 'no line yet'}; times are upper bounds")
 
 
@@ -65,13 +65,9 @@ async def traffic(
 async def pairs(session: Session) -> None:
     """Count the documents of today (UTC) by sender and receiver: who sends to whom."""
     rows = await session.ask("figures.pairs")
-    if session.out.as_json:
-        session.out.data(rows)
-        return
     kinds = [kind for kind in KINDS if any(kind in row["documents"] for row in rows)]
-    columns = (("from", "<"), ("to", "<"), *((kind, ">") for kind in kinds))
     print_rows(
-        session.out, columns, rows,
+        session.out, ", >".join(["from, to", *kinds]), rows,
         lambda row: (
             node_name(row["source"]), node_name(row["target"]), *(row["documents"].get(kind, 0) for kind in kinds)
         ),

@@ -46,11 +46,8 @@ async def health(session: Session) -> None:
 
     given = await session.ask("node.health")
     answer = read_answer(NodeHealth, given)
-    if session.out.as_json:
-        session.out.data(given)
-    else:
-        columns = (("check", "<"), ("verdict", "<"), ("detail", "<"))
-        session.out.table(columns, ((check.name, check.verdict, check.detail) for check in answer.checks))
+    cells = ((check.name, check.verdict, check.detail) for check in answer.checks)
+    session.out.rows(given, "check, verdict, detail", cells)
     if answer.verdict == "failing":
         raise typer.Exit(1)
 
@@ -74,11 +71,8 @@ async def incarnation(session: Session) -> None:
     from semq.answers.status import NodeStatus
 
     answer = await session.read(NodeStatus, "node.status")
-    facts = {name: getattr(answer, name) for name in ("node", "store_uuid", "boot", "incarnation", "started_at")}
-    if session.out.as_json:
-        session.out.data(facts)
-    else:
-        session.out.facts(facts)
+    names = ("node", "store_uuid", "boot", "incarnation", "started_at")
+    session.out.facts({name: getattr(answer, name) for name in names})
 
 
 @group.command()
@@ -98,9 +92,8 @@ async def missing(
     elif answer["since"] is None:
         session.out.line("no commits are known to be missing; --since asks about documents since a time")
     else:
-        columns = (("name", "<"), ("at", "<"), ("lost", "<"), ("document", "<"), ("to do", "<"))
         rows = [(name_of(row), brief_time(row["at"]), *_about_missing(row)) for row in answer["rows"]]
-        session.out.table(columns, rows)
+        session.out.rows(answer, "name, at, lost, document, to do", rows)
         session.out.line(f"{counted(answer['count'], 'document')} missing since {answer['since']}, {len(rows)} listed")
         for party in answer["unanswered"]:
             session.out.line(f"not answered yet: {node_name(party['node'])}: {party['why']}")
@@ -141,14 +134,13 @@ async def reload(
     change at once; other settings change at the next start.
     """
     answer = await session.ask("node.reload", dry_run=dry_run, repeat=False)
-    if session.out.as_json:
-        session.out.data(answer)
-        return
-    columns = (("key", "<"), ("effect", "<"))
     effect = "would change" if dry_run else "changed"
     rows = [(key, effect) for key in answer["changed"]] + [(key, "at the next start") for key in answer["restart"]]
     rows += [(f"user {name}", "disconnected") for name in answer["ended"]]
-    session.out.table(columns, rows) if rows else session.out.result(answer, "nothing has changed")
+    if rows:
+        session.out.rows(answer, "key, effect", rows)
+    else:
+        session.out.result(answer, "nothing has changed")
 
 
 @group.command("list")
@@ -156,11 +148,5 @@ async def reload(
 async def list_(session: Session) -> None:
     """List the institutions of a hub: whether each is online, and the number of copies stored for it."""
     rows = await session.ask("nodes.list")
-    if session.out.as_json:
-        session.out.data(rows)
-    else:
-        columns = (("institution", "<"), ("online", "<"), ("stored copies", ">"))
-        session.out.table(
-            columns,
-            ((node_name(row["node"]), row["online"], row["held"]) for row in rows),
-        )
+    cells = ((node_name(row["node"]), row["online"], row["held"]) for row in rows)
+    session.out.rows(rows, "institution, online, >stored copies", cells)

@@ -6,14 +6,10 @@ from typing import Annotated, Any
 import typer
 
 from semq.cli.options.times import milliseconds_ago
-from semq.cli.output.table import Column
 from semq.cli.output.values import local_time
 from semq.cli.session import RowsOption, Session, on_node
 
 group = typer.Typer()
-COLUMNS: tuple[Column, ...] = (
-    ("number", ">"), ("at", "<"), ("who", "<"), ("through", "<"), ("act", "<"), ("outcome", "<"), ("details", "<"),
-)  # fmt: skip
 
 
 @group.command("list")
@@ -40,10 +36,7 @@ async def list_(
         "audit.list", who=who, act=act, outcome=outcome, since=since_ms, payloads=payloads or None, before=before,
         limit=limit,
     )  # fmt: skip
-    if session.out.as_json:
-        session.out.data(rows)
-    else:
-        session.out.table(COLUMNS, map(_cells, rows))
+    session.out.rows(rows, ">number, at, who, through, act, outcome, details", map(_cells, rows))
 
 
 def _cells(row: dict[str, Any]) -> tuple[Any, ...]:

@@ -19,37 +19,16 @@ NamePrefix = Annotated[str, typer.Option(metavar="TEXT", help="Only names that b
 QueuePrefix = Annotated[str, typer.Option(metavar="TEXT", help="Only queues whose names begin with TEXT.")]
 UserPrefix = Annotated[str, typer.Option(metavar="TEXT", help="Only users whose names begin with TEXT.")]
 SourcePrefix = Annotated[str, typer.Option(metavar="TEXT", help="Only exchanges whose names begin with TEXT.")]
-# Operation | columns: key of the row, heading, alignment
-COLUMNS: dict[str, tuple[tuple[str, str, str], ...]] = {
-    "broker.queues": (
-        ("vhost", "vhost", "<"), ("name", "queue", "<"), ("kind", "kind", "<"), ("durable", "durable", "<"),
-        ("ready", "ready", ">"), ("unacked", "unacked", ">"), ("consumers", "consumers", ">"),
-    ),
-    "broker.consumers": (
-        ("queue", "queue", "<"), ("tag", "tag", "<"), ("user", "user", "<"), ("peer", "peer", "<"),
-        ("prefetch", "prefetch", ">"), ("unacked", "unacked", ">"),
-    ),
-    "broker.connections": (
-        ("user", "user", "<"), ("peer", "peer", "<"), ("vhost", "vhost", "<"), ("client", "client", "<"),
-        ("connected_at", "since", "<"), ("channels", "channels", ">"), ("unacked", "unacked", ">"),
-    ),
-    "broker.channels": (
-        ("user", "user", "<"), ("peer", "peer", "<"), ("number", "channel", ">"), ("mode", "mode", "<"),
-        ("prefetch", "prefetch", ">"), ("unacked", "unacked", ">"), ("consumers", "consumers", ">"),
-    ),
-    "broker.exchanges": (
-        ("vhost", "vhost", "<"), ("name", "exchange", "<"), ("type", "type", "<"), ("durable", "durable", "<"),
-        ("bindings", "bindings", ">"),
-    ),
-    "broker.bindings": (
-        ("vhost", "vhost", "<"), ("source", "source", "<"), ("destination", "destination", "<"), ("kind", "kind", "<"),
-        ("routing_key", "routing key", "<"),
-    ),
-    "worker.list": (
-        ("tag", "worker", "<"), ("queue", "inbox", "<"), ("user", "user", "<"), ("peer", "peer", "<"),
-        ("connected_at", "since", "<"), ("unacked", "at work", ">"),
-    ),
-}  # fmt: skip
+# Operation | headings; after a colon, the key of the row if it is another word
+COLUMNS = {
+    "broker.queues": "vhost, queue:name, kind, durable, >ready, >unacked, >consumers",
+    "broker.consumers": "queue, tag, user, peer, >prefetch, >unacked",
+    "broker.connections": "user, peer, vhost, client, since:connected_at, >channels, >unacked",
+    "broker.channels": "user, peer, >channel:number, mode, >prefetch, >unacked, >consumers",
+    "broker.exchanges": "vhost, exchange:name, type, durable, >bindings",
+    "broker.bindings": "vhost, source, destination, kind, routing key:routing_key",
+    "worker.list": "worker:tag, inbox:queue, user, peer, since:connected_at, >at work:unacked",
+}
 
 
 @group.command()
@@ -105,16 +84,12 @@ async def print_pages(session: Session, operation: str, vhost: str | None, name:
         size = min(PAGE, limit - len(rows))
         answer = await session.ask(operation, vhost=vhost, name=name or None, limit=size, after=list(after))
         rows, after = rows + answer["rows"], answer["next"]
-    if session.out.as_json:
-        session.out.data(rows)
-    else:
-        columns = COLUMNS[operation]
-        session.out.table(
-            [(heading, alignment) for _, heading, alignment in columns], (_cells(row, columns) for row in rows)
-        )
+    columns = [column.partition(":") for column in COLUMNS[operation].split(", ")]
+    keys = [key or heading.removeprefix(">") for heading, _, key in columns]
+    session.out.rows(rows, ", ".join(heading for heading, _, _ in columns), (_cells(row, keys) for row in rows))
     if after is not None:
         session.out.notice(f"there are more than {limit} rows: --limit N")
 
 
-def _cells(row: dict[str, Any], columns: Sequence[tuple[str, str, str]]) -> list[object]:
-    return [brief_time(row.get(key)) if key.endswith("_at") else row.get(key) for key, _, _ in columns]
+def _cells(row: dict[str, Any], keys: Sequence[str]) -> list[object]:
+    return [brief_time(row.get(key)) if key.endswith("_at") else row.get(key) for key in keys]

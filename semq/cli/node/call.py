@@ -10,8 +10,6 @@ from semq.cli.errors import BadArgument
 from semq.cli.session import Session, on_node
 from semq.errors import BadInput
 
-COLUMNS = (("operation", "<"), ("kind", "<"), ("role", "<"), ("summary", "<"))
-ARGUMENT_COLUMNS = (("argument", "<"), ("value", "<"), ("default", "<"), ("meaning", "<"))
 # Bound in a JSON schema | word before its value
 BOUNDS = (("minimum", "from"), ("exclusiveMinimum", "above"), ("maximum", "to"), ("exclusiveMaximum", "below"))
 
@@ -61,7 +59,7 @@ async def _describe(session: Session, operation: str | None) -> None:
     rows = await session.ask("node.operations")
     if operation is None:
         cells = [(row["name"], row["kind"], row["role"], row["summary"]) for row in rows]
-        session.out.data(rows) if session.out.as_json else session.out.table(COLUMNS, cells)
+        session.out.rows(rows, "operation, kind, role, summary", cells)
         return
     row = next((row for row in rows if row["name"] == operation), None)
     if row is None:
@@ -73,7 +71,7 @@ async def _describe(session: Session, operation: str | None) -> None:
         return
     session.out.line(f"{row['name']} ({row['kind']}, {row['role']})  {row['summary']}")
     if fields := list(argument_rows(row["arguments"])):
-        session.out.table(ARGUMENT_COLUMNS, fields)
+        session.out.table("argument, value, default, meaning", fields)
 
 
 def argument_rows(schema: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:

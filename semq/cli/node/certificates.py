@@ -24,25 +24,19 @@ Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason, stored 
 async def list_(session: Session) -> None:
     """List certificates: at a hub, all that it has issued; at an institution's node, those in its slots."""
     rows = await session.ask("cert.list")
-    if session.out.as_json:
-        session.out.data(rows)
-    elif rows and "slot" in rows[0]:
-        slots = (("slot", "<"), ("key", "<"), ("serial", "<"), ("days left", ">"))
-        session.out.table(slots, ((row["slot"], row["key_id"][:12], row["serial"], row["days_left"]) for row in rows))
+    if rows and "slot" in rows[0]:
+        slots = ((row["slot"], row["key_id"][:12], row["serial"], row["days_left"]) for row in rows)
+        session.out.rows(rows, "slot, key, serial, >days left", slots)
     else:
-        columns = (("institution", "<"), ("state", "<"), ("days left", ">"), ("serial", "<"), ("why", "<"))
-        session.out.table(
-            columns,
-            ((node_name(row["node"]), row["state"], row["days_left"], row["serial"], row["why"]) for row in rows),
-        )
+        issued = ((node_name(row["node"]), row["state"], row["days_left"], row["serial"], row["why"]) for row in rows)
+        session.out.rows(rows, "institution, state, >days left, serial, why", issued)
 
 
 @group.command()
 @on_node
 async def show(session: Session) -> None:
     """Show the active certificate of the node and the time of its renewal."""
-    answer = await session.ask("cert.show")
-    session.out.data(answer) if session.out.as_json else session.out.facts(answer)
+    session.out.facts(await session.ask("cert.show"))
 
 
 @group.command()
@@ -67,13 +61,10 @@ async def trust(
     if remove is not None:
         await session.ask("trust.remove", repeat=False, fingerprint=remove)
     answer = await session.ask("trust.list")
-    if session.out.as_json:
-        session.out.data(answer)
-    elif pem:
+    if pem and not session.out.as_json:
         session.out.text(answer["pem"].rstrip())
     else:
-        for fingerprint in answer["fingerprints"]:
-            session.out.line(f"sha256:{fingerprint}")
+        session.out.result(answer, *(f"sha256:{fingerprint}" for fingerprint in answer["fingerprints"]))
 
 
 @group.command()

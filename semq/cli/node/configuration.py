@@ -58,6 +58,6 @@ def show(
     if json:
         out.data([row._asdict() for row in rows])
     elif origin:
-        out.table((("key", "<"), ("value", "<"), ("from", "<")), ((row.key, row.value, row.origin) for row in rows))
+        out.table("key, value, from", ((row.key, row.value, row.origin) for row in rows))
     else:
-        out.table((("key", "<"), ("value", "<"), ("meaning", "<")), ((row.key, row.value, row.help) for row in rows))
+        out.table("key, value, meaning", ((row.key, row.value, row.help) for row in rows))

@@ -6,21 +6,17 @@ import msgspec
 
 from semq.answers.status import AmqpFigures, DirectLink, NodeStatus, PartnerStatus, PathState
 from semq.cli.output.printer import Output
-from semq.cli.output.table import Column
 from semq.cli.output.values import age_of, as_text, counted, local_time, moment, node_name
 from semq.counters import COUNTERS
 from semq.sizes import size
 
 KINDS = {"local": "an institution's node", "platform": "the hub"}
-PARTNER_COLUMNS: tuple[Column, ...] = (
-    ("partner", "<"), ("online", "<"), ("waiting", ">"), ("quota", "<"), ("may be sent to", "<"), ("sealing", "<"),
-)  # fmt: skip
+PARTNER_COLUMNS = "partner, online, >waiting, quota, may be sent to, sealing"
 # Counters of the engine that are printed without --counters, in this order.
 TRAFFIC = (
     "accepted", "forwarded", "stored", "delivered", "received", "rejected", "cancelled", "inquired", "duplicate",
     "violation",
 )  # fmt: skip
-COUNTER_COLUMNS: tuple[Column, ...] = (("counter", "<"), ("count", ">"), ("meaning", "<"))
 OTHER_FIGURES = ("amqp", "departures", "store")  # parts of the answer that --counters prints after the counters
 # Figures of a peer's datagrams, in this order. Those after the first three are printed only if they are not 0.
 DATAGRAM_FIGURES = (
@@ -47,7 +43,7 @@ def print_counters(out: Output, status: NodeStatus) -> None:
     counts = status.counters or {}
     known = [name for name in COUNTERS if name in counts]
     unknown = sorted(counts.keys() - COUNTERS.keys())  # counters of a node of another version
-    out.table(COUNTER_COLUMNS, [(name, counts[name], COUNTERS.get(name, "")) for name in (*known, *unknown)])
+    out.table("counter, >count, meaning", [(name, counts[name], COUNTERS.get(name, "")) for name in (*known, *unknown)])
     figures = msgspec.to_builtins(status)
     out.facts({name: figures[name] for name in OTHER_FIGURES if figures.get(name)})
 

@@ -22,13 +22,10 @@ async def create(
 ) -> None:
     """Create a token and print its text, which cannot be shown again."""
     created = await session.ask("token.create", repeat=False, name=name, scopes=scope, days=days, inbox=inbox)
-    if session.out.as_json:
-        session.out.data(created)
-    else:
-        session.out.line(created["token"])
-        session.out.notice(
-            f"{created['id']}: {', '.join(created['scopes'])}. It cannot be shown again: store it safely."
-        )
+    session.out.result(created, created["token"])
+    if not session.out.as_json:
+        scopes = ", ".join(created["scopes"])
+        session.out.notice(f"{created['id']}: {scopes}. It cannot be shown again: store it safely.")
 
 
 @group.command("list")
@@ -36,17 +33,7 @@ async def create(
 async def list_(session: Session) -> None:
     """List all tokens, without their texts."""
     rows = await session.ask("token.list")
-    if session.out.as_json:
-        session.out.data(rows)
-        return
-    columns = (("id", "<"), ("name", "<"), ("scopes", "<"), ("made", "<"), ("by", "<"), ("state", "<"))
-    session.out.table(
-        columns,
-        (
-            (row["id"], row["name"], " ".join(row["scopes"]), local_time(row["made_at"]), row["made_by"], _state(row))
-            for row in rows
-        ),
-    )
+    session.out.rows(rows, "id, name, scopes, made, by, state", map(_cells, rows))
 
 
 @group.command()
@@ -56,10 +43,12 @@ async def revoke(
 ) -> None:
     """Revoke a token permanently. It is refused within a second."""
     answer = await session.ask("token.revoke", id=id_)
-    if session.out.as_json:
-        session.out.data(answer)
-    else:
-        session.out.line(f"{answer['id']} {answer['name']}: revoked")
+    session.out.result(answer, f"{answer['id']} {answer['name']}: revoked")
+
+
+def _cells(row: dict[str, Any]) -> tuple[object, ...]:
+    scopes, made_at = " ".join(row["scopes"]), local_time(row["made_at"])
+    return row["id"], row["name"], scopes, made_at, row["made_by"], _state(row)
 
 
 def _state(row: dict[str, Any]) -> str:

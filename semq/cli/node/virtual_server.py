@@ -8,10 +8,7 @@ from semq.cli.session import FileOption, Session, on_node
 from semq.sizes import size
 
 group = typer.Typer()
-COLUMNS = (
-    ("institution", "<"), ("state", "<"), ("link", "<"), ("waiting", ">"), ("connections", ">"), ("memory", ">"),
-    ("database", "<"), ("fault", "<"),
-)  # fmt: skip
+COLUMNS = "institution, state, link, >waiting, >connections, >memory, database, fault"
 
 
 @group.command()
@@ -27,10 +24,7 @@ def run(config: FileOption) -> None:
 async def list_(session: Session) -> None:
     """List the institutions of a server: state, link, waiting documents, connections, memory, database, fault."""
     rows = await session.ask("server.list")
-    if session.out.as_json:
-        session.out.data(rows)
-        return
-    session.out.table(COLUMNS, map(_row, rows))
+    session.out.rows(rows, COLUMNS, map(_row, rows))
 
 
 def _row(row: dict[str, Any]) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from io import TextIOWrapper
 from typing import Any
 
-from semq.cli.output.table import Column, lines_of
+from semq.cli.output.table import lines_of
 from semq.cli.output.values import as_text, fact_texts
 from semq.foreign_text import json_text, shown, shown_lines
 from semq.moments import in_local
@@ -38,19 +38,33 @@ class Output:
         for line in lines:
             self.line(line)
 
-    def table(self, columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
-        """Print a table; without rows, the notice "nothing". Long cells are folded to the width of the terminal."""
+    def table(self, columns: str, rows: Iterable[Sequence[object]]) -> None:
+        """Print a table; without rows, the notice "nothing". Long cells are folded to the width of the terminal.
+
+        ``columns``: the headings, separated by commas; ``>`` before a heading aligns its column to the right.
+        """
         cells = [[shown(cell if isinstance(cell, str) else as_text(cell)) for cell in row] for row in rows]
         if not cells:
             self.notice("nothing")
             return
         is_terminal = sys.stdout.isatty()
         width = shutil.get_terminal_size((WIDTH, 0)).columns if is_terminal else WIDTH
-        heading, *further_lines = lines_of(columns, cells, width)
+        heads = [(head.removeprefix(">"), ">" if head.startswith(">") else "<") for head in columns.split(", ")]
+        heading, *further_lines = lines_of(heads, cells, width)
         print(_bold(heading) if is_terminal else heading, *further_lines, sep="\n", flush=True)
 
+    def rows(self, data: object, columns: str, rows: Iterable[Sequence[object]]) -> None:
+        """Print ``data`` as JSON, or the rows as a table."""
+        if self.as_json:
+            self.data(data)
+        else:
+            self.table(columns, rows)
+
     def facts(self, facts: Mapping[str, object]) -> None:
-        """Print names and values, one pair on each line. Times have an offset from UTC."""
+        """Print facts as JSON, or names and values, one pair on each line. Times have an offset from UTC."""
+        if self.as_json:
+            self.data(facts)
+            return
         pairs = list(fact_texts(facts))
         name_width = max((len(name) for name, _ in pairs), default=0)
         for name, value in pairs:

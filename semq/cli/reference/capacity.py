@@ -71,7 +71,7 @@ def capacity(
     if json:
         out.data({**plan.facts(), "measured": {name: asdict(one) for name, one in MEASURED.items()}})
         return
-    out.table((("part", "<"), ("needs", ">"), ("because", "<")), plan.rows())
+    out.table("part, >needs, because", plan.rows())
     out.notice("Calculated from figures of one machine with two cores. Repeat these on yours before you order any:")
     for command in dict.fromkeys(one.command for one in MEASURED.values()):
         out.notice(f"  {command}")

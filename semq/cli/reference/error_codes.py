@@ -30,7 +30,7 @@ def list_(json: JsonOption = False) -> None:
     if json:
         out.data(rows)
     else:
-        out.table((("code", "<"), ("meaning", "<")), ((row["code"], row["meaning"]) for row in rows))
+        out.table("code, meaning", ((row["code"], row["meaning"]) for row in rows))
 
 
 @group.command()
