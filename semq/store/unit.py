@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import msgspec
+
 from semq.store.broker.operations import StoreOp
 from semq.store.rows import (
     ClientToken,
@@ -243,111 +245,61 @@ class DeletedRow(NamedTuple):
     before: SendStatus
 
 
-@dataclass(slots=True, init=False)
-class Unit:
+class Unit(msgspec.Struct):
     """The loaded rows and the changes of one transaction. Work sees the changes of earlier work in the unit."""
 
     # --- loaded
-    outbound: dict[int, Outbound]
-    relayed: dict[str, Outbound]
-    tokens: dict[str, ClientToken]
-    out_streams: dict[OutStreamKey, OutStream]
-    last_pos: dict[OrderKey, Pos]
-    in_streams: dict[InStreamKey, InStream]
-    recorded: dict[Slot, Recorded]
-    seen: dict[str, Recorded]  #: by ident, of class 1 and 2
-    pending: dict[int, Pending]
-    bodies: dict[int, Stored]
-    pending_bodies: dict[int, Stored]
+    outbound: dict[int, Outbound] = {}
+    relayed: dict[str, Outbound] = {}
+    tokens: dict[str, ClientToken] = {}
+    out_streams: dict[OutStreamKey, OutStream] = {}
+    last_pos: dict[OrderKey, Pos] = {}
+    in_streams: dict[InStreamKey, InStream] = {}
+    recorded: dict[Slot, Recorded] = {}
+    seen: dict[str, Recorded] = {}  #: by ident, of class 1 and 2
+    pending: dict[int, Pending] = {}
+    bodies: dict[int, Stored] = {}
+    pending_bodies: dict[int, Stored] = {}
     #: results of queries; ``outbound_found`` and ``pending_found`` yield those that are rows of tb_0031 and tb_0030.
     #: The bodies of these rows are in ``bodies`` (``Unsent``) and ``pending_bodies`` (``Waiting``)
-    found: dict[Query, list[Any]]
+    found: dict[Query, list[Any]] = {}
 
     # --- staged
-    new_outbound: dict[int, Outbound]
-    changed_outbound: dict[int, SendStatus]  #: object_id to the status when loaded
-    deleted_outbound: dict[int, DeletedRow]
-    new_bodies: dict[int, Stored]  #: of tb_0031; they replace existing bodies
-    dropped_bodies: set[int]  #: payloads deleted after custody (S4)
-    new_tokens: dict[str, ClientToken]
-    cancelled_tokens: dict[str, ClientToken]  #: of documents that were cancelled before they became messages
-    changed_out_streams: set[OutStreamKey]
-    changed_last_pos: set[OrderKey]
-    changed_in_streams: set[InStreamKey]
-    raised_floors: set[InStreamKey]  #: entries below the new floors are deleted
-    new_recorded: dict[Slot, Recorded]
-    replaced_recorded: set[Slot]  #: stored entries to be deleted before ``new_recorded``
-    new_seen: dict[LK0, Recorded]
-    new_pending: dict[int, Pending]
-    new_pending_bodies: dict[int, Stored]
-    platform_acked: set[int]  #: brefs whose ``p_ack_status`` becomes AS_ACK
-    sender_acked: set[int]  #: brefs whose ``s_ack_status`` becomes AS_ACK
-    given: set[int]  #: brefs of documents given to the application
-    taken_back: set[int]  #: brefs of documents whose last delivery did not leave the node
-    changed_app_status: dict[int, AppStatus]  #: bref to the new ``app_status``
-    deleted_pending: set[int]  #: brefs
-    new_submissions: dict[int, Submitted]  #: scheduled by this node
-    due_submissions: set[int]  #: numbers of scheduled rows to be accepted now
-    taken_submissions: dict[int, LK0]  #: by number, the LK0 of the message that each became
-    refused_submissions: dict[int, SubmissionRefusal]
-    requeued_submissions: set[int]  #: numbers of refused rows to be tried again
-    removed_submissions: set[int]  #: numbers
-    waiting_submissions: dict[int, Reason]  #: by number
+    new_outbound: dict[int, Outbound] = {}
+    changed_outbound: dict[int, SendStatus] = {}  #: object_id to the status when loaded
+    deleted_outbound: dict[int, DeletedRow] = {}
+    new_bodies: dict[int, Stored] = {}  #: of tb_0031; they replace existing bodies
+    dropped_bodies: set[int] = set()  #: payloads deleted after custody (S4)
+    new_tokens: dict[str, ClientToken] = {}
+    cancelled_tokens: dict[str, ClientToken] = {}  #: of documents that were cancelled before they became messages
+    changed_out_streams: set[OutStreamKey] = set()
+    changed_last_pos: set[OrderKey] = set()
+    changed_in_streams: set[InStreamKey] = set()
+    raised_floors: set[InStreamKey] = set()  #: entries below the new floors are deleted
+    new_recorded: dict[Slot, Recorded] = {}
+    replaced_recorded: set[Slot] = set()  #: stored entries to be deleted before ``new_recorded``
+    new_seen: dict[LK0, Recorded] = {}
+    new_pending: dict[int, Pending] = {}
+    new_pending_bodies: dict[int, Stored] = {}
+    platform_acked: set[int] = set()  #: brefs whose ``p_ack_status`` becomes AS_ACK
+    sender_acked: set[int] = set()  #: brefs whose ``s_ack_status`` becomes AS_ACK
+    given: set[int] = set()  #: brefs of documents given to the application
+    taken_back: set[int] = set()  #: brefs of documents whose last delivery did not leave the node
+    changed_app_status: dict[int, AppStatus] = {}  #: bref to the new ``app_status``
+    deleted_pending: set[int] = set()  #: brefs
+    new_submissions: dict[int, Submitted] = {}  #: scheduled by this node
+    due_submissions: set[int] = set()  #: numbers of scheduled rows to be accepted now
+    taken_submissions: dict[int, LK0] = {}  #: by number, the LK0 of the message that each became
+    refused_submissions: dict[int, SubmissionRefusal] = {}
+    requeued_submissions: set[int] = set()  #: numbers of refused rows to be tried again
+    removed_submissions: set[int] = set()  #: numbers
+    waiting_submissions: dict[int, Reason] = {}  #: by number
     #: the new rows of tb_0031_wait, by target, instead of all present ones; None: no change
-    submissions_wait: dict[str, TargetWait] | None
-    taken_done: set[int]  #: brefs of handled ``DoneRows``
-    ledger: list[LedgerLine]
-    broker: list[StoreOp]  #: operations on the broker's tables
-    rare_changes: list[RareChange]
-
-    def __init__(self) -> None:
-        # Written out, because default factories take five times as long.
-        self.outbound = {}
-        self.relayed = {}
-        self.tokens = {}
-        self.out_streams = {}
-        self.last_pos = {}
-        self.in_streams = {}
-        self.recorded = {}
-        self.seen = {}
-        self.pending = {}
-        self.bodies = {}
-        self.pending_bodies = {}
-        self.found = {}
-        self.new_outbound = {}
-        self.changed_outbound = {}
-        self.deleted_outbound = {}
-        self.new_bodies = {}
-        self.dropped_bodies = set()
-        self.new_tokens = {}
-        self.cancelled_tokens = {}
-        self.changed_out_streams = set()
-        self.changed_last_pos = set()
-        self.changed_in_streams = set()
-        self.raised_floors = set()
-        self.new_recorded = {}
-        self.replaced_recorded = set()
-        self.new_seen = {}
-        self.new_pending = {}
-        self.new_pending_bodies = {}
-        self.platform_acked = set()
-        self.sender_acked = set()
-        self.given = set()
-        self.taken_back = set()
-        self.changed_app_status = {}
-        self.deleted_pending = set()
-        self.new_submissions = {}
-        self.due_submissions = set()
-        self.taken_submissions = {}
-        self.refused_submissions = {}
-        self.requeued_submissions = set()
-        self.removed_submissions = set()
-        self.waiting_submissions = {}
-        self.submissions_wait = None
-        self.taken_done = set()
-        self.ledger = []
-        self.broker = []
-        self.rare_changes = []
+    submissions_wait: dict[str, TargetWait] | None = None
+    taken_done: set[int] = set()  #: brefs of handled ``DoneRows``
+    ledger: list[LedgerLine] = []
+    broker: list[StoreOp] = []  #: operations on the broker's tables
+    rare_changes: list[RareChange] = []
 
     # --- results of queries
     def outbound_found(self, query: Query) -> Iterator[Outbound]:

@@ -49,7 +49,7 @@ BODIES = (("tb_0031_body", 2), ("tb_0030_body", 2), ("broker_body", 2), ("broker
 FIRST_ID = 1 << 40  # record ids of a store are above this number; those of submissions by SQL are below
 _TABLES = [table.name for table in INSERTED]
 LOADED = {*Needs.__slots__, "pending_bodies", "found"}
-STAGED = [name for name in Unit.__slots__ if name not in LOADED and name != "submissions_wait"]
+STAGED = [name for name in Unit.__struct_fields__ if name not in LOADED and name != "submissions_wait"]
 
 
 def is_read_only(unit: Unit) -> bool:

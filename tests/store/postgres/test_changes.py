@@ -16,7 +16,7 @@ def test_an_empty_unit_is_read_only() -> None:
     assert is_read_only(Unit())
 
 
-@pytest.mark.parametrize("name", Unit.__slots__)
+@pytest.mark.parametrize("name", Unit.__struct_fields__)
 def test_a_unit_is_written_if_any_field_but_the_loaded_rows_has_content(name: str) -> None:
     assert is_read_only(unit_with(name)) == (name in LOADED)
 
