@@ -67,8 +67,7 @@ semq.broker.limits                     broker/test_server.py
 semq.broker.ports                      broker/test_login.py
 semq.broker.refusals                   broker/channel/test_commands.py
 semq.broker.channel.requests           differential/test_pipelines.py
-semq.engine.sender.under_way           local_node/doors/test_submission.py
-semq.engine.sender.destination         engine/sender/test_submission.py
+semq.engine.sender.admission           engine/sender/test_submission.py
 semq.cli.checkup.database              cli/checkup/test_doctor.py
 semq.cli.checkup.finding               cli/checkup/test_doctor.py
 semq.cli.checkup.machine               cli/checkup/test_doctor.py
@@ -107,9 +106,7 @@ semq.engine.core                       flows/test_documents.py
 semq.engine.hub.copies                 flows/custody/test_refused_copies.py
 semq.engine.hub.custody                flows/test_documents.py
 semq.engine.hub.deeds                  flows/custody/test_refused_copies.py
-semq.engine.hub.forwarding             flows/test_documents.py
 semq.engine.hub.copy_acts              flows/custody/test_refused_copies.py
-semq.engine.hub.sessions               flows/distrust/test_hostile_partner.py
 semq.engine.hub.stores                 flows/custody/test_stores.py
 semq.engine.hub_engine                 flows/test_limits.py
 semq.engine.local_engine               flows/secrecy/test_secrecy.py
@@ -125,7 +122,6 @@ semq.engine.sender.rejected_proofs     flows/distrust/test_rejected_proofs.py
 semq.engine.sender.lanes               flows/order/test_lanes.py
 semq.engine.sender.outbound            flows/test_documents.py
 semq.engine.sender.receipts            flows/test_documents.py
-semq.engine.sender.refused_copies      flows/custody/test_refused_copies.py
 semq.engine.sender.resealing           flows/real_nodes/test_stuck.py
 semq.engine.sender.sender              flows/test_documents.py
 semq.engine.receiver.attempts          store/postgres/refusals/test_refusals.py

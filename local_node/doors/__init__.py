@@ -3,10 +3,10 @@
 | module                                | subject                                                     |
 |---------------------------------------|-------------------------------------------------------------|
 | submission, properties                | exchange ``semq``; AMQP properties                          |
-| nacks, nack_delays                    | nacked documents; slowing down of their publishers          |
+| nacks                                 | nacked documents; slowing down of their publishers          |
 | sql_submissions, refused_submissions  | documents submitted by SQL                                  |
 | schedule                              | the release of scheduled documents                          |
-| inbox, inbox_consumers, backlog       | queue ``semq.inbox``; its consumers; its message count      |
+| inbox, inbox_consumers                | queue ``semq.inbox``; its consumers; its message count      |
 | user_presence                         | reports to the hub about users with a consumer              |
 | events                                | exchange ``semq.events``                                    |
 """

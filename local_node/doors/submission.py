@@ -1,17 +1,16 @@
 """Exchange ``semq``: applications publish documents. A confirm means that the document is committed.
 
 The routing key is the target's address; UMX-T attributes are headers. Bad input closes the channel, with the SEMQ code
-and the remedy; documents behind it are not accepted. A temporarily refused document is nacked (``nacks``) after a
-delay (``nack_delays``). With ``reply_to`` the result is published there,
-too, in the format of ``semq.admin``; an error of SEMQ then nacks the document and leaves the channel open.
+and the remedy; documents behind it are not accepted. A temporarily refused one is nacked after a delay (``nacks``).
+With ``reply_to`` the result is published there, too, in the format of ``semq.admin``; an error of SEMQ then nacks the
+document and leaves the channel open.
 """
 
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from local_node.doors.nack_delays import NackDelays
-from local_node.doors.nacks import NackedDocument, Nacks
+from local_node.doors.nacks import NackDelays, NackedDocument, Nacks
 from local_node.doors.properties import expires_at, given_headers, with_delay
 from local_node.pieces.upload import Upload, Uploads
 from semq.amqp import errors as amqp

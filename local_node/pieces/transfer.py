@@ -24,7 +24,7 @@ from semq.engine.core import apply_rare_changes
 from semq.engine.errors import BodyUnreadable, NotThere, PieceNotDelivered
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Accepted, AppEvent, Submission
-from semq.engine.sender.notices import REFUSALS
+from semq.engine.sender.endings import REFUSALS
 from semq.engine.sender.scheduling import release_early
 from semq.engine.stored_envelopes import decode_envelope
 from semq.errors import BadInput, SemqError, Unavailable

@@ -16,8 +16,7 @@ from semq.broker.queues.deadletter import dead_letter, would_cycle
 from semq.broker.queues.delay import DelayQueue, when_due
 from semq.broker.queues.message import Message, QueueEntry
 from semq.broker.queues.queue import Queue
-from semq.broker.routing.exchanges import Exchange
-from semq.broker.routing.routes import route
+from semq.broker.routing.exchanges import Exchange, route
 from semq.broker.services import ServiceExchange, ServiceQueue, SessionInfo
 from semq.broker.timers import Timer
 from semq.store.broker.operations import AddMessage, StoreOp

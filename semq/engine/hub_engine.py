@@ -15,9 +15,8 @@ from semq.engine.hub.copy_acts import CopyActs
 from semq.engine.hub.custody import Custody
 from semq.engine.hub.forwarding import Relay
 from semq.engine.hub.instances import Cluster, Instances
-from semq.engine.hub.sessions import PresentNode
+from semq.engine.hub.sessions import PresentNode, UserReports
 from semq.engine.hub.speakers import check_records, record_name
-from semq.engine.hub.user_reports import UserReports
 from semq.engine.ports import Directory, Link, NoEvents, runs
 from semq.engine.settings import EngineSettings
 from semq.errors import SemqError

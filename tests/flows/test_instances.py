@@ -8,7 +8,7 @@ import pytest
 from semq.engine.hub import carried_link, instances
 from semq.engine.hub.carrier import Asking, Came, Credit, Passed, StoreFrames
 from semq.engine.hub.fronts import ALIVE_S, SILENT_S
-from semq.engine.hub.user_reports import PAUSE_S
+from semq.engine.hub.sessions import PAUSE_S
 from semq.umx_t.envelope import Data
 from semq.umx_t.status import SendStatus
 from tests.flows.several import Instance, Several

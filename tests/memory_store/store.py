@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any, assert_never
 
 from semq.engine.receiver.pieces import is_stored_piece
-from semq.engine.sender.refused_copies import says_returned
+from semq.engine.sender.endings import says_returned
 from semq.errors import SemqError
 from semq.store import spans
 from semq.store import unit as u

@@ -5,7 +5,6 @@
 | server, client | the two roles: protocol header, login, tune, open                      |
 | negotiation    | limits and capabilities on which both sides agree                      |
 | lifecycle      | start, deadlines, and every way in which a connection ends             |
-| heartbeat      | deadlines of heartbeats                                                |
 | connection     | the receiving half: bytes to events                                    |
 | sender         | the sending half: commands to bytes                                    |
 | channel        | one channel: its state and its contents                                |

@@ -6,7 +6,6 @@ Source: AMQP 0-9-1, sections 2.3.7, 4.2.7, 4.8 and 4.10.
 from typing import Final
 
 from semq.amqp.connection.channel import Channel
-from semq.amqp.connection.heartbeat import Heartbeat
 from semq.amqp.connection.sender import CommandSender, Octets
 from semq.amqp.connection.states import ChannelState, ConnectionState
 from semq.amqp.errors import (
@@ -26,6 +25,36 @@ from semq.amqp.limits import ConnectionLimits
 from semq.amqp.methods import ChannelClose, ConnectionClose
 from semq.amqp.spec import REPLY_SUCCESS
 from semq.amqp.wire import Table
+
+
+class Heartbeat:
+    """The deadlines for sending a heartbeat and for giving up a silent peer. Pure.
+
+    A heartbeat is sent after half an interval without other output, so that it is in time even if a timer is late.
+    ``interval``: in seconds, 0 for none or not negotiated yet.
+    """
+
+    __slots__ = ("interval", "received_at", "sent_at")
+
+    def __init__(self) -> None:
+        self.interval = 0
+        self.sent_at = 0.0
+        self.received_at = 0.0
+
+    def begin(self, interval: int, now: float) -> None:
+        self.interval = interval
+        self.sent_at = self.received_at = now
+
+    @property
+    def send_at(self) -> float | None:
+        """Time at which the next heartbeat is due if nothing else is sent; None for never."""
+        return self.sent_at + self.interval / 2 if self.interval else None
+
+    @property
+    def dead_at(self) -> float | None:
+        """Time at which the peer is given up if nothing arrives; None for never."""
+        return self.received_at + self.interval * 2 if self.interval else None
+
 
 # No method may be sent in these states, so the connection ends without a connection.close.
 BEFORE_START: Final = frozenset({ConnectionState.NEW, ConnectionState.HEADER_SENT})

@@ -4,13 +4,11 @@
 |----------------|----------------------------------------------------------------|
 | speakers       | checks whether the sender of a packet may state its records    |
 | forwarding     | messages for present targets (H1-H4, H14, H15)                 |
-| forward_notes  | Ack-Fwd, held back for a moment (H3)                           |
 | custody        | stored copies for absent targets, and their rows               |
 | deeds          | actions for the deeds of the hub's grid                        |
 | copies         | Acks, answers and inquiries about copies (H6-H12, H17)         |
 | copy_acts      | acts of an operator of the hub on copies (H16-H18)             |
 | sessions       | nodes that are online                                          |
-| user_reports   | users who receive now, passed on to partners                   |
 | stores         | the store of this instance, and the retired stores             |
 | instances      | other instances of the hub: their stores and the nodes at them |
 | fronts         | sessions of nodes at all instances                             |

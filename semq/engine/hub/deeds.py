@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from semq.engine.core import Core, with_marker_note
 from semq.engine.errors import Mismatch, RefusedByOperator
 from semq.engine.hub.sessions import PresentNode
-from semq.engine.sender.refused_copies import says_returned
+from semq.engine.sender.endings import says_returned
 from semq.engine.stored_envelopes import decode_envelope, encode_envelope
 from semq.engine.time.expiry import is_expired
 from semq.engine.tracks import level

@@ -5,6 +5,7 @@ message (break B18), and no refused copy of its sender, which may be one of this
 forwarded goes to ``custody``; one of class 1 is dropped.
 """
 
+from collections import deque
 from collections.abc import Sequence
 
 from semq.engine.agreements import Meter
@@ -12,7 +13,6 @@ from semq.engine.core import Core, with_marker_note
 from semq.engine.errors import DocumentTooLarge, Expired, QuotaReached, TooFast
 from semq.engine.frames import document_size
 from semq.engine.hub.custody import Custody
-from semq.engine.hub.forward_notes import ForwardNotes, forward_note
 from semq.engine.hub.sessions import PresentNode
 from semq.engine.hub.speakers import message_fault
 from semq.engine.ports import Directory, takes_datagrams
@@ -25,6 +25,58 @@ from semq.umx_t.agreement import Terms
 from semq.umx_t.envelope import Data, Envelope, Function, Packet, Primitive
 from semq.umx_t.records import HubFlag, Receipt
 from semq.umx_t.status import SaveFwd
+
+
+class ForwardNotes:
+    """Messages passed on to present nodes, and the time at which each Ack-Fwd (a mere hint) is due. Volatile.
+
+    An Ack-Fwd is not sent if the Ack2 of its message passes first (H3 and H14).
+    """
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._held: dict[str, tuple[Envelope, Address]] = {}  #: messages by ident, with their target
+        self._dues: deque[tuple[float, str, int]] = deque()  #: monotonic seconds, ident, attempt; earliest first
+
+    def hold(self, envelope: Envelope) -> None:
+        self._held[envelope.ident] = envelope, envelope.target.node
+        self._dues.append((self._core.now() + self._core.settings.forward_note_s, envelope.ident, envelope.att))
+
+    def drop(self, ident: str, node: Address) -> None:
+        """Do not send the Ack-Fwd of a message, because the Ack2 of ``node`` has passed or its session has ended."""
+        held = self._held.get(ident)
+        if held is not None and held[1] == node:
+            del self._held[ident]
+
+    @property
+    def next_due(self) -> float | None:
+        """When the next Ack-Fwd is due, in monotonic seconds; None if none is held."""
+        while self._dues and not self._is_held(*self._dues[0][1:]):
+            self._dues.popleft()
+        return self._dues[0][0] if self._dues else None
+
+    def tick(self) -> None:
+        now = self._core.now()
+        while (due := self.next_due) is not None and due <= now:
+            envelope, _ = self._held.pop(self._dues.popleft()[1])
+            self._core.mail.add(*forward_note(envelope, HubFlag.FORWARDED))
+
+    def _is_held(self, ident: str, att: int) -> bool:
+        held = self._held.get(ident)
+        return held is not None and held[0].att == att  # a later attempt has its own due time
+
+
+def forward_note(
+    envelope: Envelope, note: HubFlag, reason: Reason | None = None
+) -> tuple[Address, Function, Primitive, Receipt]:
+    """Return a report to the sender of a message that the hub has not stored, as arguments of ``Mail.add``."""
+    lk0 = envelope.lk0
+    receipt = Receipt(
+        src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id, flag=note,
+        ident=envelope.ident, att=envelope.att, reason=reason,
+    )  # fmt: skip
+    return lk0.node, Function.RECEIPTS, Primitive.INDICATION, receipt
+
 
 LATER_CODES = (QuotaReached.code, TooFast.code)  # refusals by a limit: the hub may accept the same message later
 # If this many copies of a pair (source and target) are stored, and documents of the pair are refused, no further void

@@ -11,8 +11,7 @@ from semq.engine.core import Core
 from semq.engine.hub.carried_link import CarriedLink
 from semq.engine.hub.carrier import Alive, Asking, Came, HubCarrier, PresentSessions, StoreName, Went
 from semq.engine.hub.forwarding import Relay
-from semq.engine.hub.sessions import PresentNode
-from semq.engine.hub.user_reports import UserReports
+from semq.engine.hub.sessions import PresentNode, UserReports
 from semq.engine.ports import Directory, Link
 from semq.errors import SemqError
 from semq.umx_t.address import Address, parse_address

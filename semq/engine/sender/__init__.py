@@ -3,8 +3,7 @@
 | module          | subject                                                                |
 |-----------------|------------------------------------------------------------------------|
 | submission      | S1: documents become rows of tb_0031                                   |
-| under_way       | documents that are checked and not committed yet                       |
-| destination     | what can be sent at once to one destination                            |
+| admission       | uncommitted documents; what can be sent at once to one destination     |
 | accepted_lines  | the detail of the ledger line about a new row                          |
 | groups          | documents to a group: a message for each member                        |
 | scheduling      | documents that wait for their time (@NotBefore)                        |
@@ -15,8 +14,7 @@
 | statements      | checks whether a node may make a statement about a row                 |
 | outbound        | the row of a message: one function for all its events                  |
 | deeds           | actions for the deeds of the sender's grids                            |
-| notices         | the notice to a receiver that a document in pieces was given up        |
-| refused_copies  | refusals by an operator of the hub (S15)                               |
+| endings         | refusals by an operator of the hub (S15); notices of documents given up |
 | rejected_proofs | sent copies whose signature their receiver does not accept (S16)       |
 | resealing       | documents refused because of a key, sent again as new messages         |
 """

@@ -9,9 +9,8 @@ from semq.engine.core import Core, with_marker_note
 from semq.engine.latency import Stage
 from semq.engine.ports import Secrecy
 from semq.engine.sender.deeds import EFFECTS, MAKE_MARKER, AfterOutbound, End
+from semq.engine.sender.endings import is_kept, notice_due, says_returned
 from semq.engine.sender.lanes import Pump
-from semq.engine.sender.notices import notice_due
-from semq.engine.sender.refused_copies import is_kept, says_returned
 from semq.engine.time.expiry import says_expired
 from semq.seal.errors import SignerGone
 from semq.store.rows import Event, Outbound, OutStreamKey, Reason, Side

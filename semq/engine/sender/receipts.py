@@ -7,9 +7,8 @@ from functools import partial
 from semq.engine.errors import Cancelled, NotYours, RefusedByOperator, UnknownTarget
 from semq.engine.ports import PacketProof
 from semq.engine.sender.deeds import ReceiverEvidence, ReturnedCopy
-from semq.engine.sender.notices import REFUSALS
+from semq.engine.sender.endings import REFUSALS, refusal_event, says_returned
 from semq.engine.sender.outbound import EVENT_OF_ARRIVAL, is_open
-from semq.engine.sender.refused_copies import refusal_event, says_returned
 from semq.engine.sender.rejected_proofs import is_proof_rejected
 from semq.engine.sender.sender import Sender
 from semq.engine.sender.statements import Fault, SpeakingNode, Statements, own_lk0s

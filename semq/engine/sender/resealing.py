@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from semq.engine.core import Core
 from semq.engine.ports import Secrecy
 from semq.engine.sender.accepted_lines import accepted_detail
-from semq.engine.sender.notices import REFUSALS
+from semq.engine.sender.endings import REFUSALS
 from semq.engine.sender.outbound import OutboundRows
 from semq.engine.sender.positions import next_position, take_position
 from semq.engine.stored_envelopes import decode_envelope, encode_envelope

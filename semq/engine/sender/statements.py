@@ -11,7 +11,7 @@ from semq.engine.core import Core
 from semq.engine.errors import Mismatch, NotYours
 from semq.engine.ports import PacketProof
 from semq.engine.sender.deeds import AfterOutbound
-from semq.engine.sender.notices import REFUSALS
+from semq.engine.sender.endings import REFUSALS
 from semq.engine.sender.outbound import is_open
 from semq.engine.sender.sender import Sender
 from semq.errors import SemqError

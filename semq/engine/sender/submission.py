@@ -19,12 +19,11 @@ from semq.engine.latency import Stage
 from semq.engine.partners import Partners
 from semq.engine.ports import Accepted, Seal, Secrecy, Submission
 from semq.engine.sender.accepted_lines import detail_of_submission
-from semq.engine.sender.destination import Destination
+from semq.engine.sender.admission import Destination, DocumentsUnderWay
 from semq.engine.sender.groups import GroupExpansion, is_group, messages, needs_of
 from semq.engine.sender.outbound import OutboundRows
 from semq.engine.sender.positions import in_sequence, take_position
 from semq.engine.sender.scheduling import check_times, schedule
-from semq.engine.sender.under_way import DocumentsUnderWay
 from semq.engine.stored_envelopes import encode_envelope
 from semq.engine.tracks import level
 from semq.engine.uplink import NodeSessions

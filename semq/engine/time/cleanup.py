@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from semq.engine.core import Core
-from semq.engine.sender.refused_copies import is_kept
+from semq.engine.sender.endings import is_kept
 from semq.store.postgres.errors import RowRefused
 from semq.store.rows import Outbound, Pending
 from semq.store.unit import Needs, Unit

@@ -6,7 +6,7 @@ import pytest
 
 from semq.engine import partners
 from semq.engine.errors import DirectoryTooLarge, GroupRefused, GroupWaits, QuotaReached
-from semq.engine.hub.user_reports import PAUSE_S
+from semq.engine.hub.sessions import PAUSE_S
 from semq.engine.hub_engine import HubEngine
 from semq.engine.partners import KnownGroup
 from semq.engine.ports import Submission

@@ -6,7 +6,7 @@ The forgeries have no effect, and most are noted as violations.
 import pytest
 from msgspec.structs import replace
 
-from semq.engine.sender.notices import REFUSALS
+from semq.engine.sender.endings import REFUSALS
 from semq.store.rows import Event
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, HubFlag, Inquiry, InquiryRole, Presence, Receipt

@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from local_node.doors import nack_delays
+from local_node.doors import nacks
 from local_node.doors.submission import NAME_MAX, refusal
 from semq.amqp import events as e
 from semq.amqp import methods as m
@@ -177,7 +177,7 @@ async def test_the_quota_is_checked_within_a_batch(inprocess: InProcess) -> None
 
 async def test_a_close_does_not_wait_for_delayed_nacks(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("FIRST_S", "LONGEST_S"):
-        monkeypatch.setattr(nack_delays, name, 86_400.0)
+        monkeypatch.setattr(nacks, name, 86_400.0)
     hub = await inprocess.hub()
     config = LOCAL_CONFIG.format(name="10008", hub=hub.port) + "quota_rows_per_partner = 1\n"
     a = await inprocess.start_node(inprocess.settings("10008", config))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from semq.engine.errors import Expired
 from semq.engine.hub.copy_acts import NOBODY
 from semq.engine.ports import AppEvent, Delivery
-from semq.engine.sender.refused_copies import says_returned
+from semq.engine.sender.endings import says_returned
 from semq.errors import BadInput
 from semq.store.rows import Event, Outbound, OutStreamKey, Pending, Side
 from semq.store.unit import Unit

@@ -1,8 +1,8 @@
 """Checks whether an outcome that a sender commits is true and final (PROTOCOL.md I4 and I6)."""
 
 from semq.engine.errors import Expired, UnknownTarget
+from semq.engine.sender.endings import says_returned
 from semq.engine.sender.receipts import NO_TARGET_KNOWN
-from semq.engine.sender.refused_copies import says_returned
 from semq.store.rows import Event, Outbound
 from semq.store.unit import Unit
 from semq.umx_t.locator import LK0

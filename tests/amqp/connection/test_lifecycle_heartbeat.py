@@ -1,6 +1,6 @@
 """Times at which a heartbeat is due and a peer is given up."""
 
-from semq.amqp.connection.heartbeat import Heartbeat
+from semq.amqp.connection.lifecycle import Heartbeat
 
 
 def test_without_an_interval_no_heartbeat_is_due() -> None:

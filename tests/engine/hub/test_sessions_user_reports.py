@@ -1,6 +1,6 @@
 """Reports about the users of an institution who receive documents now: from their node to the partners."""
 
-from semq.engine.hub.user_reports import PAUSE_S
+from semq.engine.hub.sessions import PAUSE_S
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Frame, Function, Packet
 from tests.flows.trio import Trio, TrioWire

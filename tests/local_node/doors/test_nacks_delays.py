@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from local_node.doors.nack_delays import FIRST_S, FORGET_S, LONGEST_S, NackDelays
+from local_node.doors.nacks import FIRST_S, FORGET_S, LONGEST_S, NackDelays
 from semq.broker.timers import Timers
 from semq.umx_t.address import parse_address
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from semq.engine.sender.notices import REFUSALS, notice_due
+from semq.engine.sender.endings import REFUSALS, notice_due
 from semq.store.rows import NoticeDue, Outbound
 from semq.umx_t.address import parse_address
 from semq.umx_t.app_key import AppKey

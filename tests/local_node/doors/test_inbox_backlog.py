@@ -2,7 +2,7 @@
 
 import asyncio
 
-from local_node.doors.backlog import COUNT_MAX, FRESH_S, Backlog
+from local_node.doors.inbox import COUNT_MAX, FRESH_S, Backlog
 from semq.errors import Unavailable
 
 
