@@ -190,7 +190,7 @@ class _Parts:
 
     @property
     def _unfinished(self) -> Place:
-        return self._folder / f"unfinished-{len(self._done):05d}"
+        return self._folder / f"_unfinished-{len(self._done):05d}"
 
     def _write_group(self) -> None:
         group = pa.Table.from_batches(self._waiting, ARROW_SCHEMA)

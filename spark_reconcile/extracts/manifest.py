@@ -12,7 +12,7 @@ from spark_reconcile.days import Calendar, Window, parse_date
 from spark_reconcile.errors import BadExtract, BadRunRequest, BadSettings
 from spark_reconcile.extracts.schema import SCHEMA_VERSION
 
-MANIFEST_FILE = "manifest.json"
+MANIFEST_FILE = "_manifest.json"
 _HOUR_MS = 3_600_000
 SKEW_MAX_MS = 8760 * _HOUR_MS  # one year
 MANIFEST_MAX = 1 << 20  # bytes
@@ -44,7 +44,7 @@ class Signature(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The contents of manifest.json. Unknown fields are tolerated."""
+    """The contents of _manifest.json. Unknown fields are tolerated."""
 
     schema_version: int = SCHEMA_VERSION
     node: str

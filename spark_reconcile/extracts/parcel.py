@@ -41,14 +41,14 @@ class ByteSource(Protocol):
 
 
 def finished_manifest(folder: Place) -> bytes:
-    """Return the manifest.json of a finished extract. Raises BadExtract if the extract is not finished."""
+    """Return the _manifest.json of a finished extract. Raises BadExtract if the extract is not finished."""
     if not (folder / MANIFEST_FILE).exists():
         raise BadExtract("There is no finished extract.", state="UNFINISHED", folder=str(folder))
     return (folder / MANIFEST_FILE).read(MANIFEST_MAX)
 
 
 def parcel_bytes(manifest: bytes) -> int:
-    """Return the length of the parcel whose extract has this manifest.json."""
+    """Return the length of the parcel whose extract has this _manifest.json."""
     files = sum(part.bytes for part in read_manifest(manifest).files)
     return len(MAGIC) + _LENGTH_BYTES + len(manifest) + files
 

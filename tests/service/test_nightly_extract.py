@@ -66,7 +66,7 @@ async def test_a_node_extracts_completed_dates_at_its_start(inprocess: InProcess
     answer = (await ask(await inprocess.client(node), "node.status"))["result"]["extract"]
     assert answer["exit_status"] == 0, answer
     date = inprocess.folder / "shared" / f"business_date={yesterday.date()}"
-    assert '"rows": 1' in (date / "ledger=1.10008.1.1" / "manifest.json").read_text()
+    assert '"rows": 1' in (date / "ledger=1.10008.1.1" / "_manifest.json").read_text()
 
 
 async def test_a_failed_extract_is_repeated_and_does_not_affect_the_node(inprocess: InProcess) -> None:
@@ -91,7 +91,7 @@ async def test_each_institution_of_a_virtual_server_extracts_its_ledger(inproces
             node.clockwork.hasten("extract")
         await until(lambda: all(node.nightly.last for node in nodes))
         assert [status_of(node.nightly).exit_status for node in nodes] == [0, 0], nodes[0].nightly.last
-    folders = {path.parent.name for path in (inprocess.folder / "shared").rglob("manifest.json")}
+    folders = {path.parent.name for path in (inprocess.folder / "shared").rglob("_manifest.json")}
     assert folders == {f"ledger=1.{name}.1.1" for name in names}
 
 

@@ -22,7 +22,7 @@ def damage_column(folder: Path, column: str) -> None:
 
 def describe_file(part: Path) -> None:
     """Set length and hash of the only file of an extract in its manifest."""
-    manifest = json.loads((part.parent / "manifest.json").read_text())
+    manifest = json.loads((part.parent / "_manifest.json").read_text())
     place = Place.at(part)
     manifest["files"][0] |= {"bytes": place.size(), "sha256": place.sha256()}
-    (part.parent / "manifest.json").write_text(json.dumps(manifest))
+    (part.parent / "_manifest.json").write_text(json.dumps(manifest))

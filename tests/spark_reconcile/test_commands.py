@@ -39,7 +39,7 @@ def test_a_missing_source_is_named_with_exit_status_4(office: Office, capsys: Ou
 def test_a_bad_extract_ends_with_exit_status_65(office: Office, capsys: Output) -> None:
     office.write(OfficeMessage(1), FORWARD_COURSE)
     office.extract()
-    (office.folder(HUB) / "manifest.json").write_text("{}")
+    (office.folder(HUB) / "_manifest.json").write_text("{}")
     code, output = call(office.clock, capsys, "run", "--business-date", "2026-11-20", *places(office))
     assert (code, output["outcome"]) == (65, "refused")
 

@@ -64,7 +64,7 @@ def test_a_parcel_with_a_changed_byte_is_refused_and_removed(folder: Place, coll
     wrong = dataclasses.replace(last, content=last.content[:-1] + bytes([last.content[-1] ^ 1]))
     with pytest.raises(BadExtract):
         collector.accept(document(wrong.encode()))
-    assert not Path(f"{collector.root}/business_date={DAY}/ledger=1.a.1.1/manifest.json").exists()
+    assert not Path(f"{collector.root}/business_date={DAY}/ledger=1.a.1.1/_manifest.json").exists()
     assert (collector.root / SPOOL / "1.a").folders() == []
 
 

@@ -204,7 +204,7 @@ def test_an_extract_is_kept_after_its_lines_were_dropped_from_the_ledger(
         write_line(connection, 1, YESTERDAY - timedelta(days=2))
         write_line(connection, 2, YESTERDAY - timedelta(days=1))
         assert commands.main([*words, *dated], CLOCK) == 0
-        manifest = next(tmp_path.rglob("manifest.json"))
+        manifest = next(tmp_path.rglob("_manifest.json"))
         content = manifest.read_bytes()
         asyncio.run(make_and_drop_partitions(database))
         assert commands.main([*words, *dated], CLOCK) == 2

@@ -27,7 +27,7 @@ def packed(office: Office) -> bytes:
 def test_an_extract_arrives_unchanged(office: Office, packed: bytes, tmp_path: Path) -> None:
     hub = Place.at(tmp_path / "hub")
     received = [parcel.receive(io.BytesIO(packed), hub, "1.a") for _ in range(2)]
-    assert received[0] == received[1] == read_manifest((office.folder("1.a") / "manifest.json").read_bytes())
+    assert received[0] == received[1] == read_manifest((office.folder("1.a") / "_manifest.json").read_bytes())
     assert [source.state for source in inputs.gather(hub, [DAY])] == ["COMPLETE"]
 
 
@@ -71,7 +71,7 @@ def test_an_extract_without_a_valid_signature_is_refused_where_one_is_required(
 def test_a_truncated_parcel_changes_nothing(packed: bytes, tmp_path: Path, end: int) -> None:
     with pytest.raises(BadExtract):
         parcel.receive(io.BytesIO(packed[:end]), Place.at(tmp_path / "hub"), "1.a")
-    assert not list((tmp_path / "hub").rglob("manifest.json"))
+    assert not list((tmp_path / "hub").rglob("_manifest.json"))
 
 
 def test_a_parcel_that_is_too_long_or_of_another_node_is_refused(packed: bytes, tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_changed_byte_never_leads_to_a_wrong_extract(
     try:
         parcel.receive(io.BytesIO(packed), hub, "1.a")
     except BadExtract:
-        assert not list((root / "hub").rglob("manifest.json"))
+        assert not list((root / "hub").rglob("_manifest.json"))
     else:
         assert all(source.is_used or source.state == "MANIFEST_WRONG" for source in inputs.gather(hub, [DAY]))
 

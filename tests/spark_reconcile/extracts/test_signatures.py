@@ -179,7 +179,7 @@ async def test_only_signed_extracts_and_repair_lists_are_accepted(inprocess: InP
 
     assert states().keys() == {"1.10008", "2.hub"}
     assert set(states().values()) <= {"COMPLETE", "EMPTY"}
-    manifest = storage / f"business_date={today}" / "ledger=1.10008.1.1" / "manifest.json"
+    manifest = storage / f"business_date={today}" / "ledger=1.10008.1.1" / "_manifest.json"
     original = manifest.read_text()
     foreign = msgspec.to_builtins(sign_of(tmp_path / "foreign", FOREIGN)(CONTENT))
     for fields, state in (

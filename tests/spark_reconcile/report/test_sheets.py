@@ -4,6 +4,9 @@ import csv
 import io
 from pathlib import Path
 
+import duckdb
+import pandas as pd
+import polars as pl
 import pytest
 
 from spark_reconcile.report.sheets import CUT_NOTE, cell, write_sheet
@@ -67,3 +70,14 @@ def test_a_note_beside_a_cut_file_names_the_total(tmp_path: Path) -> None:
     assert rows[-1] == ["数据 99997, a", "99997"]
     note = (tmp_path / f"x.csv{CUT_NOTE}").read_text()
     assert note == "x.csv has the first 99,998 of 100,000 rows; all of them are in x.parquet.\n"
+
+
+def test_other_programs_read_a_cut_file_with_their_own_defaults(tmp_path: Path) -> None:
+    texts = ['say "x"', "a\nb", "a, b", "数据", "=1+1", ""] * 50
+    file = tmp_path / "x.csv"
+    write_sheet(Place.at(file), ["Name", "Number"], range(400), lambda n: [texts[n % 300], n], 300, "x.parquet")
+    expected = [(cell(text) or None, number) for number, text in enumerate(texts)]
+    assert duckdb.sql(f"SELECT Name, Number FROM '{file}' ORDER BY Number").fetchall() == expected
+    assert list(pl.read_csv(file).iter_rows()) == expected
+    frame = pd.read_csv(file)
+    assert list(zip(frame["Name"].where(frame["Name"].notna(), None), frame["Number"], strict=True)) == expected

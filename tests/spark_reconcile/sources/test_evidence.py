@@ -167,8 +167,8 @@ def test_evidence_reaches_as_far_as_extracts_follow_each_other_without_a_gap(off
     assert {ledger.skew for ledger in by_node.values()} == {0, 5_000}
     for ledger in by_node.values():
         assert (ledger.since, ledger.watermark) == (MIDNIGHT - 24 * HOUR, MIDNIGHT + 48 * HOUR)
-    (office.folder("1.a", BEFORE) / "manifest.json").unlink()
-    (office.folder(HUB, NEXT) / "manifest.json").unlink()
+    (office.folder("1.a", BEFORE) / "_manifest.json").unlink()
+    (office.folder(HUB, NEXT) / "_manifest.json").unlink()
     context = context_of(office)
     by_node = {ledger.node: ledger for ledger in context.ledgers}
     assert (by_node["1.a"].since, by_node["1.b"].since) == (MIDNIGHT, MIDNIGHT - 24 * HOUR)

@@ -47,8 +47,8 @@ def rewrite(
 
 
 def set_manifest(folder: Path, **fields: object) -> None:
-    manifest = json.loads((folder / "manifest.json").read_text())
-    (folder / "manifest.json").write_text(json.dumps({**manifest, **fields}))
+    manifest = json.loads((folder / "_manifest.json").read_text())
+    (folder / "_manifest.json").write_text(json.dumps({**manifest, **fields}))
 
 
 def truncate(folder: Path) -> None:
@@ -81,12 +81,12 @@ def remove_file(folder: Path) -> None:
 
 
 def break_json(folder: Path) -> None:
-    (folder / "manifest.json").write_text("{")
+    (folder / "_manifest.json").write_text("{")
 
 
 def make_manifest_a_folder(folder: Path) -> None:
-    (folder / "manifest.json").unlink()
-    (folder / "manifest.json").mkdir()
+    (folder / "_manifest.json").unlink()
+    (folder / "_manifest.json").mkdir()
 
 
 def with_invalid_node(table: pa.Table) -> pa.Table:
@@ -139,7 +139,7 @@ WRONG: dict[str, tuple[str, Callable[[Path], None]]] = {
     ),
     "a node that is not a valid text": ("TRUNCATED", lambda f: rewrite(f, with_invalid_node)),
     "a manifest that is a folder": ("MANIFEST_WRONG", make_manifest_a_folder),
-    "no manifest yet": ("UNFINISHED", lambda f: (f / "manifest.json").unlink()),
+    "no manifest yet": ("UNFINISHED", lambda f: (f / "_manifest.json").unlink()),
 }
 
 
@@ -191,7 +191,7 @@ def test_an_extract_that_is_replaced_while_it_is_checked_is_checked_again(
     monkeypatch.setattr(inputs, "checked_file", replace_and_check)
     (source,) = (source for source in inputs.gather(office.extracts, [DAY]) if source.source == "1.b.1.1")
     assert not old.exists()
-    assert (source.state, source.manifest) == ("COMPLETE", read_manifest((folder / "manifest.json").read_bytes()))
+    assert (source.state, source.manifest) == ("COMPLETE", read_manifest((folder / "_manifest.json").read_bytes()))
 
 
 def test_an_extract_delivered_twice_is_used_once(office: Office, folder: Path) -> None:
@@ -203,12 +203,12 @@ def test_an_extract_delivered_twice_is_used_once(office: Office, folder: Path) -
 def test_a_later_extract_supersedes_an_earlier_one(office: Office, folder: Path) -> None:
     older = folder.with_name("ledger=older")
     shutil.copytree(folder, older)
-    described = json.loads((older / "manifest.json").read_text())
+    described = json.loads((older / "_manifest.json").read_text())
     set_manifest(older, watermark=described["watermark"] - 1)
     rewrite(older, lambda t: t.slice(1), rows=described["rows"] - 1)
-    described = json.loads((older / "manifest.json").read_text())
+    described = json.loads((older / "_manifest.json").read_text())
     described["files"][0]["rows"] -= 1
-    (older / "manifest.json").write_text(json.dumps(described))
+    (older / "_manifest.json").write_text(json.dumps(described))
     found = {source.folder.name: source.state for source in inputs.gather(office.extracts, [DAY]) if source.folder}
     assert found["ledger=older"] == "SUPERSEDED"
     assert found["ledger=1.b.1.1"] == "COMPLETE"

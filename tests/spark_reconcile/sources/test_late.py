@@ -81,10 +81,10 @@ def test_an_extract_is_late_until_the_run_of_its_date_and_then_the_carried_run_h
     office.extract()
     names = ("1.b", "1.a.1.1", "1.a.2.1", "1.c", THE_HUB, UNKNOWN_STORE)
     assert late(office, None, *names) == ["1.b", "1.a.1.1", THE_HUB]  # no run of the date
-    (office.folder("1.b") / "manifest.json").rename(office.root / "kept")
+    (office.folder("1.b") / "_manifest.json").rename(office.root / "kept")
     first = publish(office, DAY)
     assert late(office, first, *names) == []
-    (office.root / "kept").rename(office.folder("1.b") / "manifest.json")
+    (office.root / "kept").rename(office.folder("1.b") / "_manifest.json")
     assert late(office, first, *names) == ["1.b"]
     carried = publish(office, NEXT)
     publish(office, DAY)
@@ -98,7 +98,7 @@ def test_extracts_that_are_unreadable_or_end_too_early_are_not_late(office: Offi
     office.extract(only=["1.a"])
     office.advance(1)
     office.extract(only=["1.b"])
-    (office.folder("1.b") / "manifest.json").write_text("{")
+    (office.folder("1.b") / "_manifest.json").write_text("{")
     assert late(office, None, "1.a", "1.b") == []
 
 
