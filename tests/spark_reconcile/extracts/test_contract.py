@@ -49,9 +49,8 @@ def _polars(folder: Path, spark: SparkSession) -> Sums:
 
 
 def _duckdb(folder: Path, spark: SparkSession) -> Sums:
-    rows = duckdb.sql(
-        f"SELECT ledger, count(*), sum(seq), sum(size) FROM '{folder}/**/*.parquet' GROUP BY ledger"
-    ).fetchall()
+    query = f"SELECT ledger, count(*), sum(seq), sum(size) FROM '{folder}/**/*.parquet' GROUP BY ledger"
+    rows = duckdb.connect().execute(query).fetchall()
     return {ledger: (count, int(numbers), int(sizes)) for ledger, count, numbers, sizes in rows}
 
 

@@ -77,7 +77,8 @@ def test_other_programs_read_a_cut_file_with_their_own_defaults(tmp_path: Path) 
     file = tmp_path / "x.csv"
     write_sheet(Place.at(file), ["Name", "Number"], range(400), lambda n: [texts[n % 300], n], 300, "x.parquet")
     expected = [(cell(text) or None, number) for number, text in enumerate(texts)]
-    assert duckdb.sql(f"SELECT Name, Number FROM '{file}' ORDER BY Number").fetchall() == expected
+    query = f"SELECT Name, Number FROM '{file}' ORDER BY Number"
+    assert duckdb.connect().execute(query).fetchall() == expected
     assert list(pl.read_csv(file).iter_rows()) == expected
     frame = pd.read_csv(file)
     assert list(zip(frame["Name"].where(frame["Name"].notna(), None), frame["Number"], strict=True)) == expected
