@@ -51,6 +51,7 @@ crash/test_refusing.py                 slow,processes        crash
 campaign/test_campaign.py              slow,processes,spark  crash
 planted/test_table.py::test_a_trial    slow,processes        -
 crash/test_rabbitmq.py                 slow,processes        -
+versions/test_rolling_update.py        slow,processes        file
 crash/test_documents.py                slow,processes        crash
 demo/test_scenario.py                  slow,processes,spark  demo
 demo/test_hubless.py                   slow,processes,spark  demo
@@ -104,6 +105,7 @@ house                                  -                     house
 test_protocol_references.py            -                     house
 differential                           slow,processes        differential
 cli/node/test_process.py               slow,processes        network
+cli/node/test_backup.py                slow                  -
 cli/node/test_database.py              slow,processes        network
 cli/checkup/test_doctor.py             slow,processes        network
 cli/checkup/test_support.py            slow,processes        network

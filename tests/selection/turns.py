@@ -38,6 +38,7 @@ TABLE = """
    3 cli/messages/test_worker.py::test_documents_are_processed_tried_again_or_parked
    9 cli/node/test_call.py::test_commands_use_existing_operations_and_every_operation_is_used
    2 cli/node/test_certificates.py::test_a_node_is_enrolled_and_its_certificate_renewed_and_revoked
+   8 cli/node/test_backup.py
    8 cli/node/test_database.py
    2 cli/node/test_database.py::test_a_newer_database_is_refused
    4 cli/options/test_parameters.py::test_every_word_of_every_help_text_is_displayed
@@ -238,6 +239,8 @@ TABLE = """
    2 webhooks/test_destination.py::test_the_next_address_of_a_host_is_tried_if_the_first_never_answers
    4 webhooks/test_destination.py::test_the_status_decides_although_the_body_never_ends
   13 webhooks/test_process.py
+  50 versions/test_rolling_update.py
+  10 versions/test_recorded.py::test_nodes_of_this_version_finish_the_documents_in_databases_of_the_released_one
 """
 
 

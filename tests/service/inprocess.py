@@ -77,7 +77,10 @@ class InProcess:
         return load(file, {})
 
     async def hub(self, text: str = HUB_CONFIG) -> HubNode:
-        node = HubNode(self.settings("hub", text), SystemClock())
+        return await self.start_hub(self.settings("hub", text))
+
+    async def start_hub(self, settings: Settings) -> HubNode:
+        node = HubNode(settings, SystemClock())
         self.stack.push_async_callback(node.stop)
         await node.start()
         return node
