@@ -8,7 +8,8 @@
 | attributes    | semq.umx_t.attributes                                           |
 | errors        | the classes of errors                                           |
 | metrics       | METRICS and COUNTERS                                            |
-| log_events    | the calls of loggers in the sources                             |
+| log_events    | the calls of loggers in the sources, and log_meanings           |
+| log_meanings  | a table of what each event of the log means                     |
 | sql           | the functions and views in semq/store/sql                       |
 | pages         | the table of these pages                                        |
 | cells         | texts in cells of tables                                        |

@@ -6,6 +6,7 @@ from functools import cache
 from typing import NamedTuple
 
 from documentation.reference.cells import code, plain, table
+from documentation.reference.log_meanings import MEANINGS
 from documentation.sources import ROOT
 
 LEVELS = ("debug", "info", "warning", "error", "critical", "exception")
@@ -18,25 +19,24 @@ class LogEvent(NamedTuple):
     name: str
     level: str
     facts: tuple[str, ...]
-    subject: str  #: the first sentence of the module's docstring
 
 
 INTRODUCTION = """\
 A node writes one JSON object a line on standard error (`[log] format`): `event`, `level`, `timestamp`, `node`, and the
-facts below. *About* is what the part of the node that logs the event is for. `error` has a code and a remedy.
+facts below. `error` has a code, which `semq errors lookup` explains.
 """
 
 
 def page() -> Iterator[str]:
     """Yield the lines of the page."""
     yield INTRODUCTION
-    rows: dict[tuple[str, str, str], str] = {}
+    rows: dict[tuple[str, str], dict[str, None]] = {}  # event and level | facts, each once
     for event in events():
-        facts = ", ".join(map(code, event.facts))
-        rows.setdefault((event.name, event.level, facts), event.subject)
+        rows.setdefault((event.name, event.level), {}).update(dict.fromkeys(event.facts))
+    found = sorted(rows.items())
     yield from table(
-        ("event", "level", "facts", "about"),
-        ((code(name), level, facts, plain(subject)) for (name, level, facts), subject in sorted(rows.items())),
+        ("event", "level", "meaning", "facts"),
+        ((code(name), level, plain(MEANINGS[name]), ", ".join(map(code, facts))) for (name, level), facts in found),
     )
 
 
@@ -55,14 +55,13 @@ def _events_of(text: str) -> Iterator[LogEvent]:
     if "structlog.get_logger" not in text:
         return
     module = ast.parse(text)
-    subject = " ".join((ast.get_docstring(module) or "").split("\n\n")[0].split()).partition(". ")[0].rstrip(".") + "."
     for node in ast.walk(module):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LEVELS):
             continue
         names = list(_names(node.args[0])) if node.args else []
         facts = tuple(keyword.arg for keyword in node.keywords if keyword.arg and keyword.arg != "exc_info")
         level = "error" if node.func.attr == "exception" else node.func.attr
-        yield from (LogEvent(name, level, facts, subject) for name in names)
+        yield from (LogEvent(name, level, facts) for name in names)
 
 
 def _names(argument: ast.expr) -> Iterator[str]:

@@ -28,6 +28,7 @@ from unittest.mock import patch
 import msgspec
 import psycopg
 
+from bench.reconciliation.invention import generate
 from semq.amqp.content import ContentHeader
 from semq.app import Client
 from semq.engine import frames
@@ -37,7 +38,6 @@ from semq.store.embedded.server import EmbeddedPostgres
 from semq.umx_t.envelope import Data, Frame
 from semq.umx_t.status import SendStatus
 from spark_reconcile.days import Calendar
-from spark_reconcile.samples.invention import generate
 from spark_reconcile.storage import Place
 from tests.conftest import new_database_of
 from tests.pki.people import authority, ring

@@ -113,9 +113,9 @@ class Companion:
                 if self._process.stdout is not None:
                     await self._read_states(self._process.stdout)
                 self.exit_status = await self._process.wait()
-                event, facts = "companion_ended", {"exit_status": self.exit_status}
+                facts = {"exit_status": self.exit_status}
             except OSError as error:  # no memory, too many processes
-                event, facts = "companion_not_started", {"error": str(error)}
+                facts = {"error": str(error)}
             self.states = ReportedStates()
             if self._ending is not None:
                 self._ending, failures = None, 0
@@ -123,7 +123,10 @@ class Companion:
                 continue
             failures = 1 if self._clock.monotonic() - began > RESTART_S_MAX else failures + 1
             pause_s = retry.backoff(failures, RESTART_S_MIN, RESTART_S_MAX, self._clock.random())
-            log.error(event, module=self._program.module, **facts, again_in_s=round(pause_s, 1))
+            log.error(
+                "companion_not_started" if "error" in facts else "companion_ended",
+                module=self._program.module, **facts, again_in_s=round(pause_s, 1),
+            )  # fmt: skip
             await asyncio.sleep(pause_s)
 
     async def _read_states(self, output: asyncio.StreamReader) -> None:

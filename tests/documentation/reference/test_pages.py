@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+from documentation.reference import log_events, log_meanings
 from documentation.reference.pages import INDEX, PAGES, texts
 from semq.cli.main import make
 from semq.cli.reference.error_codes import all_errors
@@ -106,6 +107,14 @@ def test_log_events_has_every_name_that_a_logger_is_called_with() -> None:
     }
     assert len(names) > 100
     assert missing("log-events", [f"`{name}`" for name in sorted(names)]) == []
+    named_by_variables = re.compile(r"\blog\.(?:debug|info|warning|error|exception|critical)\(\s*\w+\s*[,)]")
+    files = (file for package in ("semq", "local_node", "platform_node") for file in (ROOT / package).rglob("*.py"))
+    assert [str(file) for file in files if named_by_variables.search(file.read_text("utf-8"))] == []
+
+
+def test_every_log_event_has_one_meaning() -> None:
+    assert sorted(name for name, _ in log_meanings.ROWS) == sorted({event.name for event in log_events.events()})
+    assert all(re.match(r"[A-Z].+[.]$", meaning) for _, meaning in log_meanings.ROWS)
 
 
 def test_sql_has_every_function_of_applications() -> None:
