@@ -1,7 +1,7 @@
 """Operations on failed documents, for administrators and workers: show, park.
 
-``semq.service.operations.overview`` has ``failed.list``; ``messages`` has ``failed.requeue``, which tries parked and
-refused documents again, and ``failed.remove``.
+``semq.service.operations.overview`` has ``failed.list``; ``messages`` has ``failed.requeue``, which tries them
+again, and ``failed.remove``.
 """
 
 from typing import Annotated, Any
@@ -18,7 +18,8 @@ from semq.service.message_names import find_accepted
 from semq.service.operations.arguments import ByName
 from semq.service.operations.operation import Caller, act, look
 from semq.store.views.failed import find_failed
-from semq.store.views.names import find_messages
+from semq.store.views.names import continued_as, find_messages
+from semq.umx_t.short_name import short_name
 
 ERROR_MAX = 64 << 10  # characters; a worker reports only the end of a longer traceback
 
@@ -46,6 +47,12 @@ class FailedOperations:
         failed = await self._node.store.execute(find_failed, arguments.id)
         if not failed:
             row = (await find_accepted(self._node.store, arguments.id))[0]
+            new = await self._node.store.execute(continued_as, row["lk0"])
+            if new != row["lk0"]:
+                text = "The document was submitted again as another one."
+                raise NotThere(text, name=row["name"], became=short_name(new) or new).with_remedy(
+                    "`semq msg show` shows both."
+                )
             state = row.get("outcome") or row.get("ss_status") or row.get("app_status")
             raise NotThere("The document has not failed.", name=row["name"], state=state).with_remedy(
                 "`semq msg show` shows it."

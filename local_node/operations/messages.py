@@ -9,22 +9,28 @@ from typing import Annotated, Any, TypeAlias
 import structlog
 from msgspec import UNSET, Meta, UnsetType
 
-from local_node.doors.refused_submissions import requeue_or_remove
+from local_node.doors.refused_submissions import facts_of, requeue_or_remove
 from local_node.doors.sql_submissions import SubmissionResult
 from local_node.ports import OperatedLocalNode
 from semq.access_rights import AccessRole
 from semq.answers import OperationAnswer
-from semq.engine.errors import NotEnded, NotThere, TooLate, WaitsForPieces
+from semq.engine.errors import NotEnded, NotThere, PayloadGone, TooLate, WaitsForPieces
+from semq.engine.ports import Accepted
 from semq.engine.receiver.answers import ActReport
+from semq.engine.sender.repetition import RepeatableDocument, read_repeatable, repetition
+from semq.errors import SemqError
 from semq.service.admin import committed
 from semq.service.large_documents import pieces_of
 from semq.service.message_names import find_group, find_one, find_open, labels_of
 from semq.service.operations.arguments import INT64_MAX, Arguments, ByNameWhy, Why
 from semq.service.operations.audit import LIST_MAX
 from semq.service.operations.operation import Caller, act
-from semq.store.views.names import find_messages
+from semq.store.postgres.errors import StoreUnavailable
+from semq.store.views.messages import kept_key
+from semq.store.views.names import continued_as, find_messages
 from semq.store.views.pieces import unfinished
 from semq.store.views.submissions import IN_PIECES, PREFIX, SUBMITTED
+from semq.umx_t.envelope import Envelope
 from semq.umx_t.locator import LK0, parse_lk0
 from semq.umx_t.short_name import short_name
 
@@ -67,9 +73,9 @@ class ActedOn(OperationAnswer, frozen=True, kw_only=True):
 
 
 class NewState(OperationAnswer, frozen=True, kw_only=True):
-    """The new state of a submission that was submitted again."""
+    """The new state of a document or submission that was submitted again."""
 
-    submission: int
+    submission: int | UnsetType = UNSET  #: number of a submission by SQL, scheduled, or in pieces
     state: str
     name: str
     lk0: str | None
@@ -80,7 +86,7 @@ class Requeued(OperationAnswer, frozen=True, kw_only=True):
     """Documents and submissions that are tried again."""
 
     requeued: int  #: those that are gone are not counted
-    became: dict[str, NewState]  #: by the old LK0s of submissions
+    became: dict[str, NewState]  #: by the old LK0s of sent documents and submissions
 
 
 class Removed(OperationAnswer, frozen=True, kw_only=True):
@@ -168,31 +174,66 @@ class LocalOperations:
         return {"documents": [*labels, *names[LIST_MAX:]], "why": arguments.why}
 
     async def requeue(self, arguments: ActOnFailed, caller: Caller) -> Requeued:
-        """Give parked documents to their application again, and submit refused submissions again.
+        """Give parked documents to their application again, and submit again what was refused or has expired: refused
+        submissions, and documents that ended without delivery, as new documents.
 
-        Raises NotThere if submissions are named, and everything is gone.
+        A repeated request returns the same names. Raises NotThere if sent documents are named, and everything is gone.
         """
         brefs, lk0s = _split(arguments.ids)
         why = caller.with_user(arguments.why)
         requeued = await counted(lambda done: self._node.engine.answers.requeue(brefs, why, done)) if brefs else 0
         became: dict[str, NewState] = {}
-        if lk0s:
-            try:
-                became = await self._await_results(await self._requeue_or_remove(list(map(str, lk0s)), True, why))
-            except NotThere:
-                if not requeued:
-                    await self._check_repeatable(lk0s[0])
-                    raise
+        numbers: dict[str, int] = {}
+        with suppress(NotThere):
+            numbers = await self._requeue_or_remove(list(map(str, lk0s)), True, why) if lk0s else {}
+        repeated = [lk0 for lk0 in lk0s if str(lk0) not in numbers]
+        for lk0 in repeated:
+            with suppress(NotThere):
+                became[str(lk0)] = await self._repeat(lk0, why)
+        if numbers:
+            became |= await self._await_results(numbers)
+        if lk0s and not (requeued or became):
+            raise NotThere("No failed document has that name (any more).", id=" ".join(map(str, lk0s))[:200])
         return Requeued(requeued=requeued + len(became), became=became)
 
-    async def _check_repeatable(self, lk0: LK0) -> None:
-        """Raise NotThere with the reason, if this node has sent the document and it was refused."""
-        rows = await self._node.store.execute(find_messages, str(lk0), 1)
-        if rows and rows[0].get("outcome") and "submission" not in rows[0]:
-            text = "The document was sent and has ended: only its application can send it again."
-            raise NotThere(text, name=short_name(str(lk0)), outcome=rows[0]["outcome"]).with_remedy(
-                "Submit it again, with another @Token; then remove this one: `semq failed remove NAME`."
-            )
+    async def _repeat(self, lk0: LK0, why: str) -> NewState:
+        """Submit a document that ended without delivery again. Raises NotThere, StoreUnavailable."""
+        store, engine = self._node.store, self._node.engine
+        core = engine.core
+        try:
+
+            def read(done: Callable[[RepeatableDocument], None], failed: Callable[[Exception], None]) -> None:
+                core.post(read_repeatable(lk0, done), failed=failed)
+
+            old = await committed(read)
+            if old.envelope.is_sealed:
+                old = old._replace(body=await self._opened(old.envelope, old.body))
+            submission = repetition(old, why, core.now_ms())
+
+            def post(done: Callable[[Accepted], None], failed: Callable[[Exception], None]) -> None:
+                submission.done, submission.failed = done, failed
+                engine.submit([submission])
+
+            return _accepted_as(str((await committed(post)).lk0))
+        except NotThere:
+            present = await store.execute(continued_as, str(lk0))
+            if present == str(lk0):
+                raise
+            return _accepted_as(present)
+        except StoreUnavailable:
+            raise
+        except SemqError as error:
+            name = short_name(str(lk0)) or str(lk0)
+            return NewState(state="refused", name=name, lk0=str(lk0), reason=(error.code, error.text + facts_of(error)))
+
+    async def _opened(self, envelope: Envelope, body: bytes) -> bytes:
+        """Return the payload of a sealed document of this node. Raises PayloadGone without its session key."""
+        sealing = self._node.sealing
+        session = sealing.session_of(envelope) if sealing is not None else b""
+        kept = await self._node.store.execute(kept_key, session)
+        if sealing is None or kept is None:
+            raise PayloadGone("The key with which the document was sealed is no longer kept.", lk0=envelope.ident)
+        return sealing.open_own(kept, envelope, body)
 
     async def _await_results(self, numbers: Mapping[str, int]) -> dict[str, NewState]:
         """Return the new states of submissions by their old LK0s; SUBMITTED if unknown after RESULT_S."""
@@ -279,6 +320,10 @@ MESSAGES = (
     act("failed.remove", AccessRole.OPERATOR, ActOnFailed, LocalOperations.remove, noted=LocalOperations.by_name),
     act("node.drain", AccessRole.ADMIN, DrainNode, LocalOperations.drain),
 )
+
+
+def _accepted_as(lk0: str) -> NewState:
+    return NewState(state="accepted", name=short_name(lk0) or lk0, lk0=lk0)
 
 
 def _described(number: int, future: "asyncio.Future[SubmissionResult]") -> NewState:

@@ -32,7 +32,6 @@ LINES_MAX = 200  # number of audit lines that are searched
 # (visit, reason) -> number of messages of each finished batch by result: DONE, or a key of ``words.RESULTS``
 Work = Callable[[Visit, str], AsyncIterator[Counter[str]]]
 DONE, GONE = "done", "gone"
-REQUEUE = "failed.requeue"
 NOTHING_DONE = (NotThere.code, NotEnded.code)  # errors of the node if it has acted on none of the named messages
 # Operation on copies at the hub | results of its answer that are DONE
 DONE_AT_HUB = {"held.refuse": ("refused", "repeated"), "held.resend": ("resent",)}
@@ -128,13 +127,9 @@ def by_names(operation: str, rows: Mapping[str, Row], batch: int) -> Work:
 
     The audit log names them as the console does, by key and short name.
     """
-    # Documents that the hub or a receiver has refused: their application must send them again.
-    ended = {name for name, row in rows.items() if row.get("side") == "outbound" and not row.get("submission")}
-    unrepeatable = ended if operation == REQUEUE else set()
-    names = [name for name in rows if name not in unrepeatable]
+    names = list(rows)
 
     async def work(visit: Visit, why: str) -> AsyncIterator[Counter[str]]:
-        yield Counter({"ended": len(unrepeatable)})
         for begin in range(0, len(names), batch):
             ids = names[begin : begin + batch]
             noted = {"documents": [full_label(rows[id_]) for id_ in ids], "why": why}

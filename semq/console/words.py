@@ -76,7 +76,6 @@ KINDS = {"fine": "fine", "open": "open", "exception": "exception"}
 BULK_STATES = {"running": "running", "done": "done", "failed": "failed", "stopped": "stopped"}
 RESULTS = {  # of an act on a message; the console counts all others as done
     "gone": "not found any more",
-    "ended": "refused by the hub or the receiver: their application must send them again",
     "again": "refused again",
     "refused": "not sent again: refused before",
     "only_copy": "not refused: their senders keep no payload",

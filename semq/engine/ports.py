@@ -77,6 +77,7 @@ class Submission:
     closes_order: bool = True  #: if it is refused as bad input, no later one of ``order`` is accepted
     members: Sequence["Submission"] = ()  #: filled in by the engine if the target is a group
     group: GroupPlace | None = None  #: filled in by the engine for a member
+    repeats: "RepeatedDocument | None" = None  #: the document that an operator submits again; None: a new document
 
     @property
     def is_withdrawn(self) -> bool:
@@ -87,6 +88,13 @@ class Submission:
         """Note the decision to refuse this document, for the later ones of its publisher."""
         if self.order is not None and self.closes_order and isinstance(error, BadInput):
             self.order.refuse(self.place)
+
+
+class RepeatedDocument(NamedTuple):
+    """A document of this node that ended without delivery, and is submitted again."""
+
+    lk0: LK0
+    why: str  #: reason, for the ledger
 
 
 class SubmissionOrder(Protocol):

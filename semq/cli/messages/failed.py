@@ -1,4 +1,4 @@
-"""``semq failed list|show|park|requeue|remove``: parked received documents, refused sent documents and submissions."""
+"""``semq failed list|show|park|requeue|remove``: parked received documents, refused sent documents, and submissions."""
 
 from typing import Annotated, Any
 
@@ -72,10 +72,10 @@ async def requeue(
     session: Session, ids: Names = None, everything: All = False, partner: PartnerOption = None,
     type: TypeOption = None, key: KeyOption = None, code: CodeOption = None, why: Why = "",
 ) -> None:  # fmt: skip
-    """Return parked documents to their application, and submit refused submissions by SQL again.
+    """Return parked documents to their application, and submit again what was refused or has expired.
 
-    A submission gets a new name, which is printed; its old name remains valid. Exit status 1: some are refused again.
-    A document that the hub or a receiver has refused can only be submitted again by its application.
+    What is submitted again gets a new name, which is printed; its old name remains valid. Exit status 1: some are
+    refused again.
     """
     filters = {"partner": partner, "type": type, "key": key, "code": code}
     await _act(session, "failed.requeue", ids, everything, filters, why)
@@ -97,15 +97,12 @@ async def _act(
 ) -> None:
     """Act on the named documents, on those that the filters select, or on all."""
     refuse_names_with_selection(ids, is_selected=everything or any(value is not None for value in filters.values()))
-    # `failed.requeue` cannot repeat documents that the hub or a receiver has refused: their application must send them.
-    sides = ("inbound", "submitted") if operation == "failed.requeue" else (None,)
     acts = FailedDocumentActs(session, operation, why)
     if ids:
         await acts.act_on([await session.ask("failed.show", id=name) for name in ids])
     elif everything or any(filters.values()):
-        for side in sides:
-            async for rows in session.pages("failed.list", PAGE, side=side, **filters):
-                await acts.act_on(rows)
+        async for rows in session.pages("failed.list", PAGE, **filters):
+            await acts.act_on(rows)
     else:
         raise NothingSelected
     act = operation.partition(".")[2]
@@ -132,7 +129,7 @@ class FailedDocumentActs:
         self._why = why
         self.lk0s: dict[str, str] = {}  #: name that was sent to the node | locator of the document
         self.done = 0  #: number of documents on which the node has acted
-        self.became: dict[str, dict[str, Any]] = {}  #: old name of a submission | result of its repetition
+        self.became: dict[str, dict[str, Any]] = {}  #: old LK0 | result of the repetition
 
     async def act_on(self, rows: list[dict[str, Any]]) -> None:
         """Act on the rows on which this command has not acted."""
@@ -149,9 +146,11 @@ class FailedDocumentActs:
 
 
 def became_line(old: str, new: dict[str, Any]) -> str:
-    """Describe the result of a repeated submission by SQL, with its old and its new name."""
+    """Describe the result of a repeated document or submission, with its old and its new name."""
     state = {"accepted": "is accepted as", "refused": "is refused again as", "waits": "waits as"}
     reason = ": " + " ".join(new["reason"]) if new.get("reason") else ""
+    if new["lk0"] == old:  # a sent document keeps its name
+        return f"{new['name']}  is refused again{reason}"
     return f"{short_name(old) or old}  {state.get(new['state'], 'will be submitted again as')} {new['name']}{reason}"
 
 

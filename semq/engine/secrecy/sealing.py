@@ -200,6 +200,12 @@ class Sealing:
         """Return the salt of the digest of a sealed message of this node."""
         return self._opened.get(kept.text, kept.alg, kept.key_id, str(self.node), str(self.node)).salt(ident)
 
+    def open_own(self, kept: KeptKey, envelope: Envelope, body: bytes) -> bytes:
+        """Return the payload of a sealed message of this node. Raises KeyUnknown, SealBroken."""
+        opening = self._opened.get(kept.text, kept.alg, kept.key_id, self._me, self._me)
+        place = sealed_as(envelope).place
+        return opening.open(body, authenticated_data(envelope, place, opening.id, len(body) - OVERHEAD))
+
     def _secret(self, kept: KeptKey) -> bytes:
         me = str(self.node)
         return unwrap_session_key(kept.text, kept.alg, kept.key_id, me, me, "", self.keys.own, self.keys.signer)

@@ -16,5 +16,6 @@
 | deeds           | actions for the deeds of the sender's grids                            |
 | endings         | refusals by an operator of the hub (S15); notices of documents given up |
 | rejected_proofs | sent copies whose signature their receiver does not accept (S16)       |
+| repetition      | documents that ended without delivery, submitted again for an operator |
 | resealing       | documents refused because of a key, sent again as new messages         |
 """

@@ -28,6 +28,8 @@ def detail_of_submission(row: Outbound, submission: Submission, envelope: Envelo
     scheduled = f"scheduled as {submission.scheduled_as}" if submission.scheduled_as else ""
     pieces = submission.attributes.pieces
     described = _in_pieces(submission) if scheduled else pieces and document_detail(pieces)
+    if submission.repeats is not None:  # its group is in the line of the first message
+        return accepted_detail(row, (sealed, f"the document of {submission.repeats.lk0}", described))
     return accepted_detail(row, (sealed, scheduled, described, str(submission.group or "")))
 
 

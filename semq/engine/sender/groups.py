@@ -131,6 +131,7 @@ def needs_of(inc: int, submissions: Sequence[Submission]) -> Needs:
     """Return what the acceptance of submissions needs in its transaction. ``inc``: the incarnation of this process."""
     needs = Needs()
     needs.tokens.update(each.token for each in submissions if each.token)
+    needs.outbound.update(each.repeats.lk0.object_id for each in submissions if each.repeats is not None)
     for submission in messages(submissions):
         dest, attributes = str(submission.target.node), submission.attributes
         if attributes.save_fwd is SaveFwd.MUST:

@@ -23,6 +23,7 @@ from semq.engine.sender.admission import Destination, DocumentsUnderWay
 from semq.engine.sender.groups import GroupExpansion, is_group, messages, needs_of
 from semq.engine.sender.outbound import OutboundRows
 from semq.engine.sender.positions import in_sequence, take_position
+from semq.engine.sender.repetition import end_repeated, repetition_fault
 from semq.engine.sender.scheduling import check_times, schedule
 from semq.engine.stored_envelopes import encode_envelope
 from semq.engine.tracks import level
@@ -325,6 +326,8 @@ class _UnitAcceptance:
     def decide(self, submission: Submission, fault: SemqError | None) -> None:
         """Accept a document, answer a repeated token, or refuse the document."""
         known = self._unit.tokens.get(submission.token) if submission.token else None
+        if fault is None and submission.repeats is not None:
+            fault = repetition_fault(self._unit, submission.repeats)
         if submission.is_withdrawn:
             self._refused.append((submission, errors.Withdrawn()))
         elif known is None and fault is not None:
@@ -360,6 +363,8 @@ class _UnitAcceptance:
     def _accept(self, submission: Submission) -> Accepted:
         destination = self._destinations.get(submission.target) or self._destination(submission.target)
         row = self._new_row(submission, destination)
+        if submission.repeats is not None:
+            end_repeated(self._core, self._unit, submission.repeats, row)
         goes_as_datagram = submission.attributes.is_best_effort and self._uplink.takes_datagrams(submission.target.node)
         goes_now = goes_as_datagram or destination.takes(row, self._core.settings.window)
         if goes_now:
@@ -420,23 +425,12 @@ class _UnitAcceptance:
         a = submission.attributes
         lk0 = self._core.new_lk0()
         row = Outbound(
-            object_id=lk0.object_id,
-            direction=Direction.OWN,
-            lk0=lk0,
-            target=submission.target,
-            save_fwd=a.save_fwd,
-            ack2=a.ack2,
-            order_key=a.order_key,
-            app_key=a.app_key,
-            token=submission.token or None,
-            digest=submission.digest,
-            size=len(submission.body),
-            accepted_at=self._at,
-            expires_at=a.expires_at,
-            priority=level(a.priority),
-            group=submission.group,
+            object_id=lk0.object_id, direction=Direction.OWN, lk0=lk0, target=submission.target, save_fwd=a.save_fwd,
+            ack2=a.ack2, order_key=a.order_key, app_key=a.app_key, token=submission.token or None,
+            digest=submission.digest, size=len(submission.body), accepted_at=self._at, expires_at=a.expires_at,
+            priority=level(a.priority), group=submission.group,
             document="" if submission.target.user == PIECES_USER else a.pieces,
-        )
+        )  # fmt: skip
         if a.save_fwd is SaveFwd.MUST:
             take_position(self._unit, row, destination.stream)
         return row

@@ -126,7 +126,7 @@ LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
 $$;
 
 -- The LK0 under which a message continues: its own, or that of the message by which it was replaced when it was sealed again
--- (semq.engine.sender.resealing writes the line). A message with a row in tb_0031 has not been replaced.
+-- or requeued (semq.engine.sender.resealing and repetition write the line). A message with a row in tb_0031 has not been replaced.
 CREATE OR REPLACE FUNCTION semq_continued_as(lk0 text) RETURNS text
 LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     WITH RECURSIVE names AS (

@@ -46,6 +46,11 @@ def find_in_ledger(connection: Connection, name: str, limit: int = 20) -> list[s
     return [lk0 for lk0 in lk0s if lk0 in in_ledger]
 
 
+def continued_as(connection: Connection, lk0: str) -> str:
+    """Return the LK0 of the message that replaced ``lk0``, or that one's replacement; ``lk0`` if there is none."""
+    return str(connection.execute(select(func.semq_continued_as(lk0))).scalar_one())
+
+
 def is_key(name: str) -> bool:
     """Return whether a name may be an AppKey: it is neither an LK0 nor the number of a submission."""
     return not _is_lk0(name) and submissions.number_of(name) is None

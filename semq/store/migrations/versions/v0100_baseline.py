@@ -7,7 +7,7 @@ from semq.store.postgres.migration import run
 revision = "0100"
 down_revision = None
 # Fingerprint of the functions and views in ``semq.store.sql`` as of this revision.
-functions = "2f3bbd24be41aeeb5f39c49154ae2610346a50245649fb6283482c5670f3e6e5"
+functions = "ab43a8b81b772714acb6f0a58ad5953e3bd32be84b4173a17c3db04c7a8fda0c"
 
 
 def upgrade() -> None:
