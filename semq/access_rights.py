@@ -21,6 +21,11 @@ class AccessScope(StrEnum):
     EVENTS = "events"  #: follow the outcome of sent documents
 
 
+# Right | the rights that it includes
+INCLUDED: dict[AccessRole | AccessScope, tuple[AccessRole | AccessScope, ...]] = {
+    AccessRole.OPERATOR: (AccessRole.VIEWER,),
+    AccessRole.ADMIN: (AccessRole.OPERATOR, AccessRole.VIEWER, AccessScope.EVENTS),
+}
 # The name of a role or scope in the configuration and in tokens.
 if TYPE_CHECKING:
     RightName = str

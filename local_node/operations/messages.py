@@ -174,10 +174,10 @@ class LocalOperations:
         return {"documents": [*labels, *names[LIST_MAX:]], "why": arguments.why}
 
     async def requeue(self, arguments: ActOnFailed, caller: Caller) -> Requeued:
-        """Give parked documents to their application again, and submit again what was refused or has expired: refused
-        submissions, and documents that ended without delivery, as new documents.
+        """Give parked documents to their application again, and submit refused and expired ones again.
 
-        A repeated request returns the same names. Raises NotThere if sent documents are named, and everything is gone.
+        A sent document becomes another one, with another name. A repeated request returns the same names. Raises
+        NotThere if sent documents are named, and everything is gone.
         """
         brefs, lk0s = _split(arguments.ids)
         why = caller.with_user(arguments.why)

@@ -16,6 +16,7 @@ from semq.service.operations.messages import READING
 from semq.service.operations.node import NODE
 from semq.service.operations.outlook import OUTLOOK
 from semq.service.operations.overview import OVERVIEW
+from semq.service.operations.people import PEOPLE
 from semq.service.operations.proofs import LEDGER
 from semq.service.operations.tokens import TOKENS
 from semq.service.operations.trust import TRUST
@@ -38,6 +39,7 @@ OPERATIONS = (
     *TRUST,
     *LEDGER,
     *TOKENS,
+    *PEOPLE,
     *AUDIT,
     *BROKER,
 )

@@ -88,6 +88,7 @@ GROUPS = (
         "cert", "semq.cli.node.certificates:group", "Certificates: show, renew, rotate, revoke; trusted authorities."
     ),
     CommandGroup("token", "semq.cli.node.tokens:group", "Tokens for the HTTP API: create, list, revoke."),
+    CommandGroup("user", "semq.cli.node.users:group", "Persons who may sign in and act: list, add, roles, password."),
     CommandGroup("audit", "semq.cli.node.audit:group", "The audit log of a node: acts, their users and outcomes."),
     CommandGroup("definitions", "semq.cli.hub.definitions:group", "A hub's institutions and their agreements."),
     CommandGroup("ledger", "semq.cli.ledger.proofs:group", "A node's ledger: check its hash chain."),

@@ -27,8 +27,9 @@ from semq.errors import Misconfigured, SemqError, Unavailable, unusable_path_of
 HELP = """Store-and-forward delivery of business documents between institutions.
 
 Name the node by --node amqp://user:password@host:port or by --config FILE (its configuration), or set one of the
-variables SEMQ_NODE and SEMQ_CONFIG. Results go to standard output, all other text to standard error. With --json, the
-result is one JSON value.
+variables SEMQ_NODE and SEMQ_CONFIG. Acts are recorded under your name at the operating system, or that in SEMQ_PERSON
+(`semq user`). Results go to standard output, all other text to standard error. With --json, the result is one JSON
+value.
 """
 EPILOG = (
     "Exit status: 0 done; 1 refused, or the answer is no; 2 wrong usage; 69 node or database unavailable, or no outcome"

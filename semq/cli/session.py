@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 10.0  # default of --timeout
 # Variables of the command line. Variables of settings begin with SEMQ_, too: see `environment`.
-NODE_VARIABLE, CONFIG_VARIABLE = "SEMQ_NODE", "SEMQ_CONFIG"
+NODE_VARIABLE, CONFIG_VARIABLE, PERSON_VARIABLE = "SEMQ_NODE", "SEMQ_CONFIG", "SEMQ_PERSON"
 
 NodeOption = Annotated[
     str | None,
@@ -116,13 +116,13 @@ class Session:
 
 
 def _person(client: Client) -> str:
-    """Return the name of the person for the ledger and the audit log: the user of the operating system.
+    """Return the name of the person for the ledger and the audit log: SEMQ_PERSON, or the user of the operating system.
 
     With sudo it is the user who called sudo. It is empty for root, for a user id without an account, and if the node's
     user has the same name.
     """
     try:
-        name = os.environ.get("SUDO_USER") or getpass.getuser()
+        name = os.environ.get(PERSON_VARIABLE) or os.environ.get("SUDO_USER") or getpass.getuser()
     except (KeyError, OSError):  # no account has the user id
         name = ""
     return "" if name in (client.user, "root") else name
@@ -241,5 +241,6 @@ def check_config(config: Path, institution: str | None) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment variables of this process, without NODE_VARIABLE and CONFIG_VARIABLE."""
-    return {name: value for name, value in os.environ.items() if name not in (NODE_VARIABLE, CONFIG_VARIABLE)}
+    """Return the environment variables of this process, without those of the command line."""
+    own = (NODE_VARIABLE, CONFIG_VARIABLE, PERSON_VARIABLE)
+    return {name: value for name, value in os.environ.items() if name not in own}

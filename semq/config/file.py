@@ -35,7 +35,7 @@ SectionT = TypeVar("SectionT", bound=Section)
 #: tables and environment for ``_loaded``
 _sources: ContextVar[tuple[dict[str, Any], Mapping[str, str]]] = ContextVar("sources")
 # Variables that are not settings. Callers leave out SEMQ_NODE, which looks like a setting.
-NOT_SETTINGS = frozenset({"SEMQ_CONFIG", "SEMQ_KEY_PASSPHRASE", "SEMQ_BODIES_KEY", "SEMQ_TOKEN"})
+NOT_SETTINGS = frozenset({"SEMQ_CONFIG", "SEMQ_PERSON", "SEMQ_KEY_PASSPHRASE", "SEMQ_BODIES_KEY", "SEMQ_TOKEN"})
 # Tables and keys that only the definitions of a hub have
 OF_DEFINITIONS = ("agreements", "groups", "nodes.*.users", "nodes.*.name")
 # Keys that name variables with secrets

@@ -10,15 +10,16 @@ interrupted, or the line could not be written.
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import structlog
 
+from semq.console.acts import MessageAct
 from semq.console.display import Row
-from semq.engine.errors import NotEnded, NotThere
+from semq.engine.errors import AlreadySent, NotEnded, NotThere, TooLate
 from semq.errors import BadInput, SemqError
 from semq.service.message_names import full_label
 from semq.store.audit import AuditFilter, lines
@@ -31,8 +32,13 @@ AUDIT_PREFIX = "bulk."  # beginning of the names of acts in the audit log
 LINES_MAX = 200  # number of audit lines that are searched
 # (visit, reason) -> number of messages of each finished batch by result: DONE, or a key of ``words.RESULTS``
 Work = Callable[[Visit, str], AsyncIterator[Counter[str]]]
-DONE, GONE = "done", "gone"
-NOTHING_DONE = (NotThere.code, NotEnded.code)  # errors of the node if it has acted on none of the named messages
+DONE, GONE, LATE = "done", "gone", "late"
+ENDED = (TooLate.code, AlreadySent.code)  # errors of the node if a message has ended or was sent meanwhile
+NOTHING_DONE = (
+    NotThere.code,
+    NotEnded.code,
+    *ENDED,
+)  # errors of the node if it has acted on none of the named messages
 # Operation on copies at the hub | results of its answer that are DONE
 DONE_AT_HUB = {"held.refuse": ("refused", "repeated"), "held.resend": ("resent",)}
 
@@ -43,7 +49,7 @@ class BulkAct:
 
     key: str  #: random, in the address of the act's page
     user: str
-    act: str  #: a key of ``words.ACTS``
+    act: str  #: a key of ``acts.ACTS``
     back: str  #: address of the list in which the messages were selected
     total: int
     sample: list[dict[str, Any]]  #: messages that the page shows
@@ -109,38 +115,44 @@ class BulkAct:
             log.warning("bulk_act_end_not_noted", act=self.act, state=self.state, **facts, error=str(error))
 
 
-async def rows_of(visit: Visit, operation: str, names: list[str]) -> dict[str, Row]:
-    """Return the messages with these names by an operation that shows one; a message that is gone has its name only."""
+def identity(row: Mapping[str, Any]) -> str:
+    """Return the name of a failed document for operations."""
+    return str(row["id"]) if row["side"] == "inbound" else str(row["lk0"])
 
-    async def row_of(name: str) -> Row:
+
+async def rows_of(visit: Visit, act: MessageAct, names: Sequence[str]) -> dict[str, Row]:
+    """Return messages by the names that the operation of an act takes; one that is gone has its name only."""
+
+    async def row_of(name: str) -> tuple[str, Row]:
         try:
-            row: Row = await visit.ask(operation, id=name)
+            row: Row = await visit.ask(act.shown_by, id=name)
         except BadInput:
-            return {"lk0": name, "name": name}
-        return row
+            return name, {"lk0": name, "name": name}
+        return identity(row) if act.batch > 1 else str(row["lk0"]), row
 
-    return dict(zip(names, await asyncio.gather(*map(row_of, names)), strict=True))
+    return dict(await asyncio.gather(*map(row_of, names)))
 
 
-def by_names(operation: str, rows: Mapping[str, Row], batch: int) -> Work:
-    """Return work that applies an operation to messages, ``batch`` at a time. ``rows``: messages by name.
+def by_names(act: MessageAct, rows: Mapping[str, Row]) -> Work:
+    """Return work that applies an act to messages, a batch at a time. ``rows``: messages by name.
 
     The audit log names them as the console does, by key and short name.
     """
     names = list(rows)
 
     async def work(visit: Visit, why: str) -> AsyncIterator[Counter[str]]:
-        for begin in range(0, len(names), batch):
-            ids = names[begin : begin + batch]
+        for begin in range(0, len(names), act.batch):
+            ids = names[begin : begin + act.batch]
             noted = {"documents": [full_label(rows[id_]) for id_ in ids], "why": why}
-            arguments = {"ids": ids, "why": why}
+            arguments: dict[str, Any] = {"ids": ids} if act.batch > 1 else {"id": ids[0]}
+            arguments |= {act.reason: why} if act.reason else {}
             try:
-                answer = await visit.web.operations.ask(visit.visitor, operation, arguments, noted=noted)
-                results = results_of(operation, answer)
+                answer = await visit.web.operations.ask(visit.visitor, act.operation, arguments, noted=noted)
+                results = results_of(act.operation, answer) if act.batch > 1 else Counter({DONE: 1})
             except BadInput as error:
                 if error.code not in NOTHING_DONE:
                     raise
-                results = Counter()
+                results = Counter({LATE: len(ids)} if error.code in ENDED else {})
             yield results + Counter({GONE: len(ids) - results.total()})
 
     return work

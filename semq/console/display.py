@@ -8,6 +8,7 @@ from urllib.parse import quote, urlencode
 from markupsafe import Markup
 from starlette.responses import Response
 
+from semq.console.acts import ACTS
 from semq.engine.people.stuck import StuckCause
 from semq.foreign_text import shown
 from semq.moments import milliseconds, utc_text
@@ -50,6 +51,7 @@ def show(visit: Visit, template: str, **context: Any) -> Response:
         "span": lambda value: span(_, value),
         "words": lambda value: _(WORDS.get(str(value), str(value))),
         "next_step_of": lambda row: next_step_of(_, row),
+        "act_label": lambda name: _(ACTS[name].label if name in ACTS else name),
         "message_path": message_path, "coded": coded, "error_of": error_of,
     }  # fmt: skip
     return visit.render(template, **(functions | context))

@@ -3,6 +3,7 @@
 from starlette.routing import Route
 
 from semq.console.pages import (
+    acts,
     audit,
     broker,
     certificates,
@@ -21,6 +22,6 @@ from semq.console.pages import (
 
 PAGES = (
     overview, figures, messages, stuck, failed, held, partners, broker, jobs, certificates, definitions, reconciliation,
-    audit, health,
+    audit, health, acts,
 )  # fmt: skip
 ROUTES: list[Route] = [route for module in PAGES for route in module.ROUTES]

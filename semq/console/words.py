@@ -7,6 +7,7 @@ translations with it.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from semq.console.acts import ACTS
 from semq.engine.people.stuck import StuckCause
 from semq.service.operations.jobs import DESCRIPTIONS
 from semq.service.operations.outlook import WAITS
@@ -76,12 +77,13 @@ KINDS = {"fine": "fine", "open": "open", "exception": "exception"}
 BULK_STATES = {"running": "running", "done": "done", "failed": "failed", "stopped": "stopped"}
 RESULTS = {  # of an act on a message; the console counts all others as done
     "gone": "not found any more",
+    "late": "ended or sent meanwhile",
     "again": "refused again",
     "refused": "not sent again: refused before",
     "only_copy": "not refused: their senders keep no payload",
     "marker": "not refused: void markers",
 }
-ACTS = {"requeue": "requeue", "remove": "remove", "refuse": "refuse", "resend": "resend"}
+LABELS = {name: act.label for name, act in ACTS.items()}
 # Figure over time or chart | name
 FIGURES = {
     "sent": "Sent", "accepted": "accepted", "delivered": "delivered", "failed": "failed", "cancelled": "cancelled",
@@ -90,7 +92,7 @@ FIGURES = {
     "sender": "not ended yet", "inbox": "in the inbox", "hub": "stored by the hub",
 }  # fmt: skip
 TABLES: tuple[Mapping[Any, str], ...] = (
-    WORDS, messages.WORDS, messages.MARKER_WORDS, WAITS, DESCRIPTIONS, VERDICT_WORDS, OUTCOMES, KINDS, ACTS,
+    WORDS, messages.WORDS, messages.MARKER_WORDS, WAITS, DESCRIPTIONS, VERDICT_WORDS, OUTCOMES, KINDS, LABELS,
     BULK_STATES, RESULTS, FIGURES,
 )  # fmt: skip
 

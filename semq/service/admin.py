@@ -20,10 +20,13 @@ from semq.foreign_text import shortened, shown
 from semq.service.errors import BadArguments, Busy, StoresUnreached, UnknownOperation
 from semq.service.operations.arguments import read_arguments
 from semq.service.operations.operation import Caller, OfferedOperation
+from semq.service.operations.people import check_role
+from semq.store.accounts import Account
 
 ADMIN = "semq.admin"
 PERSON_HEADER, PERSON_CHARS_MAX = "x-semq-by", 100
 AUDIT_LINE_HEADER = "x-semq-asked"
+FindPerson = Callable[[str], Awaitable[Account | None]]
 RequestHandler = Callable[[SessionInfo, Mapping[str, Any]], Awaitable[Any]]
 A = TypeVar("A", bound=msgspec.Struct)
 Result = TypeVar("Result")
@@ -105,11 +108,16 @@ class AdminExchange(RequestExchange):
 
     __slots__ = ()
 
-    def __init__(self, vhost: VirtualHost, operations: Mapping[str, OfferedOperation]) -> None:
-        super().__init__(ADMIN, vhost, {name: _admin_handler(operation) for name, operation in operations.items()})
+    def __init__(
+        self, vhost: VirtualHost, operations: Mapping[str, OfferedOperation], person: FindPerson | None = None
+    ) -> None:
+        """``person``: finds the user of the node for a person at the command line."""
+        handlers = {name: _admin_handler(operation, person) for name, operation in operations.items()}
+        super().__init__(ADMIN, vhost, handlers)
 
     async def _answer(self, message: OfferedMessage) -> None:
-        """Answer a request. The caller is the session's user, or ``PERSON by USER`` if header ``x-semq-by`` is present.
+        """Answer a request. The caller is the session's user, or ``PERSON by USER`` if header ``x-semq-by`` is present;
+        PERSON alone, with this person's roles, if the node has a user of this name.
 
         Header ``x-semq-asked`` has the number of the line that the web process wrote into the audit log before the act.
         """
@@ -117,14 +125,21 @@ class AdminExchange(RequestExchange):
         person, audit_line = headers.get(PERSON_HEADER), headers.get(AUDIT_LINE_HEADER)
         if isinstance(person, str) and person:
             user = f"{shown(shortened(person, PERSON_CHARS_MAX))} by {message.session.user}"
-            state = message.session.state | ({AUDIT_LINE_HEADER: audit_line} if type(audit_line) is int else {})
+            # The web process has checked the roles of its visitor, and has written a line.
+            more = {AUDIT_LINE_HEADER: audit_line} if type(audit_line) is int else {PERSON_HEADER: person}
+            state = message.session.state | more
             message = message._replace(session=replace(message.session, user=user, state=state))
         await super()._answer(message)
 
 
-def _admin_handler(operation: OfferedOperation) -> RequestHandler:
+def _admin_handler(operation: OfferedOperation, person: FindPerson | None) -> RequestHandler:
     async def handle(session: SessionInfo, arguments: Mapping[str, Any]) -> Any:
-        caller = Caller(session.user, peer=session.peer.host, asked=session.state.get(AUDIT_LINE_HEADER))
+        user, name = session.user, session.state.get(PERSON_HEADER)
+        account = await person(name) if name and person is not None else None
+        if account is not None:
+            user = account.name
+            check_role(account, operation.operation.role, operation.operation.name)
+        caller = Caller(user, peer=session.peer.host, asked=session.state.get(AUDIT_LINE_HEADER))
         return await operation(arguments, caller)
 
     return handle

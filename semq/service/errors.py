@@ -41,6 +41,13 @@ class StoresUnreached(Unavailable):
     result: Any = None  #: the answer without these stores
 
 
+class PersonLacksRole(BadInput):
+    """The user of this name lacks the role that the operation needs."""
+
+    code = "SEMQ-2105"
+    remedy = "`semq user roles NAME --role ROLE` gives a role; `semq user enable NAME` enables a disabled user."
+
+
 class PortTaken(Misconfigured):
     """The AMQP port is in use or not permitted."""
 

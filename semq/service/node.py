@@ -48,6 +48,7 @@ from semq.service.node_host import NodeHost
 from semq.service.operations.audit import ActAudit
 from semq.service.operations.census import SharedCensus
 from semq.service.operations.operation import BoundOperation, OfferedOperation, Operation, bind
+from semq.service.operations.people import person
 from semq.service.operations.reload import Reloading, companion_settings
 from semq.service.requirements import Requirements
 from semq.service.standby import Claim
@@ -245,7 +246,7 @@ class Node(Generic[E]):
         self._cleanup.push_async_callback(self.end_sessions)
         self.operations = bind(self.table, self, self.made_parts(), ActAudit(self).note)
         vhost = self.server.vhosts[APPLICATIONS]
-        vhost.register(AdminExchange(vhost, self.offered()))
+        vhost.register(AdminExchange(vhost, self.offered(), lambda name: person(self.store, name)))
         try:
             await self.server.start()
         except OSError as error:

@@ -12,7 +12,7 @@ web_account = Table(
     "web_account",
     metadata,
     col("name", Text, key=True),
-    col("password", Text, null=True),  # hash (semq.web.access.passwords); NULL: the node checks the password
+    col("password", Text, null=True),  # hash (semq.service.credentials.passwords); NULL: the node checks the password
     col("roles", ARRAY(Text)),
     moment("made_at"),
     col("made_by", Text),

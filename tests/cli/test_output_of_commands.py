@@ -46,6 +46,11 @@ TOKEN = {
     "id": BAD, "token": BAD, "name": BAD, "scopes": [BAD], "inbox": BAD, "made_by": BAD, "made_at": BAD,
     "expires_at": None, "revoked_at": None, "revoked_by": None,
 }  # fmt: skip
+USER_ACTS = ("add", "roles", "password", "disable", "enable")
+PERSON = {
+    "name": BAD, "roles": [BAD], "made_at": BAD, "made_by": BAD, "disabled_at": None, "has_password": True,
+    "password": BAD,
+}  # fmt: skip
 AUDIT_LINE = {
     "number": 7, "at": BAD, "who": BAD, "via": BAD, "peer": BAD, "act": BAD, "arguments": {BAD: BAD}, "outcome": BAD,
     "detail": BAD, "asked": None, "read_payload": True,
@@ -106,6 +111,7 @@ ANSWERS: dict[str, Any] = {
     "node.metrics": {"text": BAD},
     "node.drain": {"drained": True, BAD: BAD}, "node.reload": {"changed": [BAD], "restart": [BAD], "ended": [BAD]},
     "nodes.list": [{"node": BAD, "online": BAD, "held": BAD}], "nodes.token": {BAD: BAD}, "nodes.rebind": {"node": BAD},
+    "user.list": [PERSON], **dict.fromkeys((f"user.{act}" for act in USER_ACTS), PERSON),
     "audit.list": [AUDIT_LINE], "token.create": TOKEN, "token.list": [TOKEN], "token.revoke": TOKEN,
     "cert.list": [CERTIFICATE], "cert.show": CERTIFICATE, "trust.list": {"fingerprints": [BAD], "pem": BAD},
     "cert.renew": CERTIFICATE, "cert.rotate": CERTIFICATE, "cert.revoke": {"revoked": [BAD]},
@@ -161,6 +167,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "broker queues": (), "broker consumers": (), "broker connections": (), "broker channels": (),
     "broker exchanges": (),
     "broker bindings": (), "worker list": (),
+    "user list": (), "user add": ("NAME", "--role", "viewer"), "user roles": ("NAME", "--role", "viewer"),
+    "user password": ("NAME",), "user disable": ("NAME",), "user enable": ("NAME",),
     "audit list": (), "token create": ("NAME", "--scope", "submit"), "token list": (), "token revoke": ("1",),
 }  # fmt: skip
 RAW = {"msg body", "msg receive", "msg prove", "node metrics", "definitions export"}  # print files unchanged to a pipe

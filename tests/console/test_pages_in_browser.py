@@ -157,12 +157,12 @@ async def test_without_scripts_a_message_is_found_released_and_cancelled(scene: 
         line = await page.inner_text("#line")
         assert "2.hub" in line
         assert "Without the lines of 56001" in line
-        await page.goto(f"/messages/{scene.lk0s['held']}")
-        await page.get_by_role("button", name="Release").click()
-        assert "released" in await page.inner_text(".notice")
-        await page.get_by_label("Reason").fill("not before noon")
-        await page.get_by_role("button", name="Cancel the document").click()
-        assert "Cancellation was requested" in await page.inner_text(".notice")
+        for act in ("Release", "Cancel the document"):
+            await page.goto(f"/messages/{scene.lk0s['held']}")
+            await page.get_by_role("button", name=act, exact=True).click()
+            await page.get_by_label("Reason").fill("not before noon")
+            await page.get_by_role("button", name=act).click()
+            await page.get_by_text("The act is done.").wait_for()  # the page reloads itself
 
 
 async def test_a_page_refreshes_itself_and_keeps_the_text_that_the_user_types(scene: Scene) -> None:

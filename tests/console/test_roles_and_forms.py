@@ -14,7 +14,7 @@ from tests.waiting import until
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 FORMS = {
-    "/messages/act": {"id": "x", "act": "cancel", "why": "x"},
+    "/acts/prepare": {"ids": "x", "act": "cancel", "back": "/"},
     "/messages/payload": {"id": "x"},
     "/failed/prepare": {"act": "remove-all"},
     "/jobs/act": {"name": "housekeeping", "act": "run"},
@@ -42,7 +42,7 @@ async def test_a_form_from_another_site_or_without_the_token_of_the_session_is_r
 async def test_a_viewer_sees_no_acts_and_no_payload_and_may_do_nothing(scene: Scene) -> None:
     browser = await scene.sites["node"].signed_in("viewer")
     page = (await browser.get(f"/messages/{scene.lk0s['received']}")).text
-    assert "/messages/act" not in page
+    assert "/acts/prepare" not in page
     assert "/messages/payload" not in page
     assert (await browser.get("/audit")).status_code == 403
     assert "requeue" not in (await browser.get("/failed")).text
@@ -122,20 +122,46 @@ async def test_hostile_texts_are_escaped_on_every_page_that_shows_them(scene: Sc
     assert "&lt;script&gt;" in (await browser.get("/messages")).text
 
 
-async def test_acts_that_are_unknown_or_lack_a_reason_are_refused_and_results_are_shown(scene: Scene) -> None:
+async def test_acts_that_are_unknown_or_lack_a_reason_are_refused(scene: Scene) -> None:
     browser = await scene.sites["node"].signed_in("operator")
     lk0 = scene.lk0s["waiting"]
-    for fields, result in (
-        ({"act": "resend", "why": ""}, "give%20a%20reason"),
-        ({"act": "explode", "why": "x"}, "no%20such%20act"),
-        ({"act": "inquire"}, "inquires%20about"),
-        ({"act": "resend", "why": "the partner asked"}, "Another%20copy"),
-    ):
-        answer = await browser.post_form("/messages/act", id=lk0, **fields)
-        assert (answer.status_code, answer.headers["location"]) == (303, f"/messages/{lk0}")
-        assert result in answer.headers["set-cookie"]
-    answer = await browser.post_form("/messages/act", id="1.10008.1.1.x.5", act="resend", why="x")
-    assert (answer.status_code, "SEMQ-" in answer.text) == (404, True)
+    unknown = await browser.post_form("/acts/prepare", ids=[lk0], act="explode", back=f"/messages/{lk0}")
+    assert (unknown.headers["location"], "no%20such%20act" in unknown.headers["set-cookie"]) == (
+        f"/messages/{lk0}", True,
+    )  # fmt: skip
+    nothing = await browser.post_form("/acts/prepare", act="send", back="//elsewhere.example")
+    assert (nothing.headers["location"], "Nothing" in nothing.headers["set-cookie"]) == ("/", True)
+    prepared = (await browser.post_form("/acts/prepare", ids=[lk0], act="send", back="/")).headers["location"]
+    started = await browser.post_form(f"{prepared}/start", why="")
+    assert (started.headers["location"], "give%20a%20reason" in started.headers["set-cookie"]) == (prepared, True)
+
+
+@pytest.mark.parametrize(("act", "word"), [("inquire", "INQUIRED"), ("send", "OPERATOR")])
+async def test_an_act_on_one_message_is_done_with_its_reason(scene: Scene, act: str, word: str) -> None:
+    browser = await scene.sites["node"].signed_in("operator")
+    lk0 = scene.lk0s["waiting"]
+    prepared = (await browser.post_form("/acts/prepare", ids=[lk0], act=act, back="/")).headers["location"]
+    await browser.post_form(f"{prepared}/start", why="the partner asked")
+
+    async def is_done() -> bool:
+        return "1 / 1" in (await browser.get(prepared)).text
+
+    await until(is_done)
+    lines = (await scene.ask("node", "msg.trace", id=lk0))["events"]
+    assert word in [line["event"] for line in lines]
+
+
+async def test_the_page_of_a_cause_offers_the_acts_that_its_next_step_names(scene: Scene) -> None:
+    browser = await scene.sites["node"].signed_in("operator")
+    page = (await browser.get("/stuck?cause=HELD&partner=56001")).text
+    assert re.findall(r'name="act" value="(\w+)"', page) == ["release", "cancel"]
+    assert f'value="{scene.lk0s["held"]}"' in page
+    page = (await browser.get("/stuck?cause=PARKED")).text
+    assert re.findall(r'name="act" value="(\w+)"', page) == ["requeue", "remove"]
+    page = (await browser.get(f"/messages/{scene.lk0s['failed']}")).text
+    assert {"requeue", "remove"} <= set(re.findall(r'name="act" value="(\w+)"', page))
+    viewer = await scene.sites["node"].signed_in("viewer")
+    assert 'name="act"' not in (await viewer.get("/stuck?cause=HELD&partner=56001")).text
 
 
 async def test_reading_pages_changes_no_rows(scene: Scene) -> None:

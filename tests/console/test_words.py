@@ -7,8 +7,7 @@ import pytest
 from babel.messages.pofile import read_po
 
 from semq.console.charts import DOCUMENTS
-from semq.console.pages import failed, held
-from semq.console.words import ACTS, CHECKS, FIGURES
+from semq.console.words import CHECKS, FIGURES
 from semq.service.monitoring import health
 from semq.service.node import PROGRAMS
 from semq.service.operations.figures import BACKLOGS
@@ -37,10 +36,6 @@ def test_every_check_of_a_node_has_a_name_and_a_next_step() -> None:
     }  # fmt: skip
     assert {check.name for check in checks(status)} == CHECKS.keys()
     assert set(CHECK.findall(Path(health.__file__).read_text("utf-8"))) <= CHECKS.keys()
-
-
-def test_every_act_on_many_messages_has_a_name() -> None:
-    assert {*failed.ACTS, *held.ACTS} == ACTS.keys()
 
 
 def test_every_status_of_a_row_has_words() -> None:

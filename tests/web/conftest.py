@@ -9,7 +9,7 @@ import pytest
 
 from local_node.node import LocalNode
 from platform_node.node import HubNode
-from semq.web.access import passwords
+from semq.service.credentials import passwords
 from tests.local_node.pieces.test_transfer import local
 from tests.service.inprocess import InProcess, linked
 

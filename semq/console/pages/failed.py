@@ -7,22 +7,16 @@ from starlette.responses import Response
 
 from semq.access_rights import AccessRole
 from semq.console import bulk
-from semq.console.bulk import BulkAct
-from semq.console.display import Row, href, now_ms, show, translator
+from semq.console.acts import ACTS
+from semq.console.bulk import identity
+from semq.console.display import Row, href, show, translator
 from semq.console.live import LIVE
-from semq.console.words import RESULTS
+from semq.console.pages.acts import SAMPLE_MAX, prepare_named
 from semq.store.views.selection import PLACE
 from semq.web.pages.visit import Visit, form, page
 
 FILTERS = ("side", "partner", "type", "key", "code")
-ACTS = {"requeue": "failed.requeue", "remove": "failed.remove"}
-BATCH_MAX, PAGE_MAX = 100, 500  # documents in a request that acts, and in one that lists
-SAMPLE_MAX = 10  # documents that the page of an act shows
-
-
-def identity(row: Mapping[str, Any]) -> str:
-    """Return the name of a failed document for operations."""
-    return str(row["id"]) if row["side"] == "inbound" else str(row["lk0"])
+PAGE_MAX = 500  # documents in a request that lists
 
 
 async def failed(visit: Visit) -> Response:
@@ -42,23 +36,18 @@ async def failed(visit: Visit) -> Response:
 
 async def prepare(visit: Visit) -> Response:
     """Prepare an act on the selected documents, or on all that match the filter."""
-    _ = translator(visit)
     fields = await visit.form()
-    act, _sep, scope = str(fields.get("act", "")).partition("-")
+    name, _sep, scope = str(fields.get("act", "")).partition("-")
     chosen = {name: str(fields.get(name, "")).strip() for name in FILTERS if str(fields.get(name, "")).strip()}
     back = href("/failed", **chosen)
-    if act not in ACTS:
-        return visit.see_other(back, _("There is no such act."))
-    if scope == "all":
-        rows: dict[str, Row] = {identity(row): row async for row in _all_matching(visit, chosen)}
-    else:
-        rows = await bulk.rows_of(visit, "failed.show", [str(id_) for id_ in fields.getlist("ids")])
+    if scope != "all" or name not in ACTS:
+        return await prepare_named(visit, name, [str(id_) for id_ in fields.getlist("ids")], back)
+    rows: dict[str, Row] = {identity(row): row async for row in _all_matching(visit, chosen)}
     if not rows:
-        return visit.see_other(back, _("Nothing was chosen."))
+        return visit.see_other(back, translator(visit)("Nothing was chosen."))
     prepared = bulk.prepare(
-        visit, act=act, back=back, total=len(rows), sample=list(rows.values())[:SAMPLE_MAX],
-        work=bulk.by_names(ACTS[act], rows, BATCH_MAX),
-        filter_text=bulk.filter_text(chosen) if scope == "all" else "",
+        visit, act=name, back=back, total=len(rows), sample=list(rows.values())[:SAMPLE_MAX],
+        work=bulk.by_names(ACTS[name], rows), filter_text=bulk.filter_text(chosen),
     )  # fmt: skip
     return visit.see_other(f"/acts/{prepared.key}")
 
@@ -72,52 +61,4 @@ async def _all_matching(visit: Visit, chosen: Mapping[str, str]) -> AsyncIterato
         place = answer["next"]
 
 
-async def act_page(visit: Visit) -> Response:
-    """Show a prepared act, or the progress of a started one."""
-    act = _act_of(visit)
-    if act is None:
-        return _forgotten(visit)
-    return show(visit, "act.html", act=act, results=RESULTS, live=LIVE)
-
-
-async def act_start(visit: Visit) -> Response:
-    """Start a prepared act with a reason."""
-    _ = translator(visit)
-    act, why = _act_of(visit), str((await visit.form()).get("why", "")).strip()
-    if act is None:
-        return _forgotten(visit)
-    if not why:
-        return visit.see_other(f"/acts/{act.key}", _("Nothing was done: give a reason."))
-    await act.start(visit, why, now_ms(visit))
-    return visit.see_other(f"/acts/{act.key}")
-
-
-async def act_stop(visit: Visit) -> Response:
-    """Stop a running act, or discard a prepared act."""
-    act = _act_of(visit)
-    if act is None:
-        return visit.see_other("/")
-    act.stop()
-    return visit.see_other(act.back if not act.results else f"/acts/{act.key}")
-
-
-def _forgotten(visit: Visit) -> Response:
-    _ = translator(visit)
-    text = _(
-        "This act is no longer known: the web process was restarted, or newer acts replaced it. "
-        "Completed parts remain; prepare the act again for the rest."
-    )
-    return visit.see_other("/failed" if visit.web.settings.node.kind == "local" else "/held", text)
-
-
-def _act_of(visit: Visit) -> BulkAct | None:
-    return bulk.find(visit, visit.request.path_params["key"])
-
-
-ROUTES = [
-    page("/failed", failed),
-    form("/failed/prepare", prepare, role=AccessRole.OPERATOR),
-    page("/acts/{key}", act_page, role=AccessRole.OPERATOR),
-    form("/acts/{key}/start", act_start, role=AccessRole.OPERATOR),
-    form("/acts/{key}/stop", act_stop, role=AccessRole.OPERATOR),
-]
+ROUTES = [page("/failed", failed), form("/failed/prepare", prepare, role=AccessRole.OPERATOR)]

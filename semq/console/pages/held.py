@@ -8,14 +8,13 @@ from starlette.responses import Response
 
 from semq.access_rights import AccessRole
 from semq.console import bulk
+from semq.console.acts import ACTS, MessageAct
 from semq.console.display import href, now_ms, show, translator
 from semq.console.live import LIVE
+from semq.console.pages.acts import prepare_named
 from semq.web.pages.visit import Visit, form, page
 
 FILTERS = ("target", "source", "type", "key")
-ACTS = {"refuse": "held.refuse", "resend": "held.resend"}
-BATCH_MAX = 200  # copies in a request that acts
-SAMPLE_MAX = 10  # copies that the page of an act shows
 
 
 async def held(visit: Visit) -> Response:
@@ -39,41 +38,33 @@ async def held(visit: Visit) -> Response:
 
 async def prepare(visit: Visit) -> Response:
     """Prepare an act on the selected copies, or on all that match the filter and are stored now."""
-    _ = translator(visit)
     fields = await visit.form()
     chosen: dict[str, Any] = {
         name: str(fields.get(name, "")).strip() for name in FILTERS if str(fields.get(name, "")).strip()
     }
-    act, _sep, scope = str(fields.get("act", "")).partition("-")
+    name, _sep, scope = str(fields.get("act", "")).partition("-")
     back = href("/held", **chosen)
-    if act not in ACTS:
-        return visit.see_other(back, _("There is no such act."))
-    if scope == "all":
-        selection = {**chosen, "before_ms": now_ms(visit)}
-        counted = await visit.ask("held.count", **selection)
-        total, sample = sum(row["rows"] for row in counted), []
-        work = _by_filter(ACTS[act], selection, total)
-    else:
-        rows = await bulk.rows_of(visit, "msg.show", [str(id_) for id_ in fields.getlist("ids")])
-        total, sample = len(rows), list(rows.values())[:SAMPLE_MAX]
-        work = bulk.by_names(ACTS[act], rows, BATCH_MAX)
+    if scope != "all" or name not in ACTS:
+        return await prepare_named(visit, name, [str(id_) for id_ in fields.getlist("ids")], back)
+    selection = {**chosen, "before_ms": now_ms(visit)}
+    total = sum(row["rows"] for row in await visit.ask("held.count", **selection))
     if not total:
-        return visit.see_other(back, _("Nothing was chosen."))
+        return visit.see_other(back, translator(visit)("Nothing was chosen."))
     prepared = bulk.prepare(
-        visit, act=act, back=back, total=total, sample=sample, work=work,
-        filter_text=bulk.filter_text(chosen) if scope == "all" else "",
+        visit, act=name, back=back, total=total, sample=[], work=_by_filter(ACTS[name], selection, total),
+        filter_text=bulk.filter_text(chosen),
     )  # fmt: skip
     return visit.see_other(f"/acts/{prepared.key}")
 
 
-def _by_filter(operation: str, selection: dict[str, Any], total: int) -> bulk.Work:
-    """Return the work that applies an operation to the ``total`` copies of a selection."""
+def _by_filter(act: MessageAct, selection: dict[str, Any], total: int) -> bulk.Work:
+    """Return the work that applies an act to the ``total`` copies of a selection."""
 
     async def work(visit: Visit, why: str) -> AsyncIterator[Counter[str]]:
         after, remaining = 0, total
         while True:
-            answer = await visit.ask(operation, **selection, why=why, after=after, limit=BATCH_MAX)
-            results = bulk.results_of(operation, answer)
+            answer = await visit.ask(act.operation, **selection, why=why, after=after, limit=act.batch)
+            results = bulk.results_of(act.operation, answer)
             after, remaining = answer["after"], remaining - results.total()
             yield results + Counter({bulk.GONE: remaining if answer["done"] else 0})
             if answer["done"]:

@@ -6,14 +6,14 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, timedelta
 from typing import Any
-from urllib.parse import quote
 
 from starlette.responses import Response
 
 from semq.access_rights import AccessRole
+from semq.console.acts import ACTS, possible
 from semq.console.display import at, href, message_path, next_step_of, node_name, show, state_of, translator
 from semq.console.live import LIVE
 from semq.console.timeline import outlook_line, time_line
@@ -163,33 +163,16 @@ async def message(visit: Visit) -> Response:
             causes.append({"cause": side["cause"], "meaning": _(cause.meaning), "step": step})
         if side["waits_for"] != "nothing":
             line.append(outlook_line(_, side | {"next_step": ""}, is_hub))
-    path = message_path(row)
+    path, steps = message_path(row), " ".join(cause["step"] for cause in causes)
     has_all_lines = parties or row.get("submission") is not None
     has_payload = not row.get("cleaned") and bool(row.get("has_payload", True)) and not is_hub
     return show(
         visit, "message.html", row=row, line=line, causes=causes, others=traced.get("others") or [],
         unanswered=traced.get("unanswered") or [], later=None if has_all_lines else href(path, parties=1), live=LIVE,
         sender=row.get("source") or "", receiver=str(row.get("target") or "").partition("/")[0],
-        acts=list(_acts(_, row, is_hub)), pairs=list(_facts(visit, row)), has_payload=has_payload,
+        acts={name: ACTS[name] for name in possible(row, steps, is_hub=is_hub)}, pairs=list(_facts(visit, row)),
+        has_payload=has_payload,
     )  # fmt: skip
-
-
-def _acts(_: Callable[[str], str], row: Mapping[str, Any], is_hub: bool) -> Iterator[tuple[str, str, str]]:
-    """Yield the acts that may be possible on a message: name, label, and style of the button."""
-    if row.get("cleaned") or row.get("outcome") is not None:
-        return
-    if not row.get("submission"):
-        yield "inquire", _("Inquire now"), "plain"
-    if row["side"] == "inbound":
-        return
-    if not row.get("submission"):
-        yield "resend", _("Send again"), "plain"
-    if row.get("held") and not is_hub:
-        yield "release", _("Release"), ""
-    elif row.get("ss_status") == SendStatus.SS_INIT.name and not is_hub:
-        yield "hold", _("Hold"), "plain"
-    if not is_hub:
-        yield "cancel", _("Cancel the document"), "danger"
 
 
 def _facts(visit: Visit, row: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
@@ -208,38 +191,6 @@ def _facts(visit: Visit, row: Mapping[str, Any]) -> Iterator[tuple[str, object]]
         if value in (None, "", False, [], {}):
             continue
         yield name, at(value) if name.endswith("_at") else _("yes") if value is True else str(value)
-
-
-async def act(visit: Visit) -> Response:
-    """Apply an act to a message, then show the message."""
-    _ = translator(visit)
-    fields = await visit.form()
-    name, act_name = str(fields.get("id", "")), str(fields.get("act", ""))
-    why = str(fields.get("why", "")).strip()
-    back = "/messages/" + quote(name, safe="")
-    acts = _acts_by_name(_)
-    if act_name not in acts:
-        return visit.see_other(back, _("There is no such act."))
-    operation, needs_reason, notice = acts[act_name]
-    if needs_reason and not why:
-        return visit.see_other(back, _("Nothing was done: give a reason."))
-    reason = {} if act_name == "inquire" else {"why": why or None}
-    answer = await visit.ask(operation, id=name, **reason)
-    return visit.see_other(back, _("The submission was withdrawn.") if answer.get("withdrawn") else notice)
-
-
-def _acts_by_name(_: Callable[[str], str]) -> dict[str, tuple[str, bool, str]]:
-    """Return the acts on a message: operation, whether it needs a reason, notice of success."""
-    return {
-        "inquire": ("msg.inquire", False, _("The node inquires about the message now.")),
-        "resend": ("msg.resend", True, _("Another copy is sent: same name, same bytes.")),
-        "hold": ("msg.hold", True, _("The message is held back.")),
-        "release": ("msg.release", False, _("The message is released.")),
-        "cancel": (
-            "msg.cancel", True,
-            _("Cancellation was requested. It succeeds if it reaches the receiver's ledger before the document."),
-        ),
-    }  # fmt: skip
 
 
 async def payload(visit: Visit) -> Response:
@@ -285,7 +236,6 @@ def _readable(body: bytes) -> tuple[str, bool]:
 ROUTES = [
     page("/messages", messages),
     page("/messages.csv", csv_file),
-    form("/messages/act", act, role=AccessRole.OPERATOR),
     form("/messages/payload", payload, role=AccessRole.PAYLOAD),
     page("/messages/{name}", message),
 ]

@@ -2,7 +2,8 @@
 
 from starlette.responses import Response
 
-from semq.console.display import href, show
+from semq.console.acts import ACTS, in_step
+from semq.console.display import href, next_step_of, show
 from semq.console.live import LIVE
 from semq.store.views.selection import PLACE
 from semq.web.pages.visit import Visit, page
@@ -16,11 +17,15 @@ async def stuck(visit: Visit) -> Response:
     if cause:
         continue_at = {name: visit.query[name] for name in PLACE if visit.query.get(name)}
         of_cause = await visit.ask("stuck.list", cause=cause, partner=partner or None, **continue_at)
+    rows = (of_cause or {"rows": []})["rows"]
+    steps = " ".join(next_step_of(str, row) for row in rows)
     next_at = (of_cause or {}).get("next")
     next_page = href("/stuck", cause=cause, partner=partner, **next_at) if next_at else None
     return show(
         visit, "stuck.html", causes=causes["rows"], counted_at=causes["as_of"], cause=cause, partner=partner,
-        shown=of_cause, next=next_page, first=href("/stuck", cause=cause, partner=partner), live=LIVE,
+        acts={name: ACTS[name] for name in in_step(steps)}, choice=lambda row: row["lk0"],
+        back=href("/stuck", cause=cause, partner=partner), shown=of_cause, next=next_page,
+        first=href("/stuck", cause=cause, partner=partner), live=LIVE,
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ class StuckCause(Enum):
     HELD = "an operator has held it", "`semq msg release {id}` releases it, `semq msg cancel {id}` cancels it"
     REFUSED = (
         "it was refused",
-        "correct it (`semq msg show {id}`), submit it again (`semq msg body {id}`), then `semq failed remove {id}`",
+        "correct the cause (`semq msg show {id}`), then `semq failed requeue {id}`; or `semq failed remove {id}`",
     )
     SUBMISSION_REFUSED = (
         "it was submitted by SQL, scheduled or in pieces, and this node refused it",
@@ -39,7 +39,7 @@ class StuckCause(Enum):
         "the receiver could not open it, or did not accept how it was sealed or signed",
         (
             "`semq msg show {id}` shows the reason; compare `semq cert show` of both nodes, "
-            "submit it again (`semq msg body {id}`), then `semq failed remove {id}`"
+            "then `semq failed requeue {id}`; or `semq failed remove {id}`"
         ),
     )
     LINK_DOWN = (

@@ -16,6 +16,7 @@
 | proofs    | ``msg.prove``, ``ledger.verify``                                            |
 | reload    | reading the configuration again                                             |
 | tokens    | bearer tokens for the HTTP API                                              |
+| people    | ``user.*``: persons, their roles and passwords                              |
 | trust     | ``trust.list``, ``trust.add``, ``trust.remove``                             |
 | audit     | the lines of the audit log about acts and payloads, ``audit.list``          |
 """

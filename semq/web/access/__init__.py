@@ -7,7 +7,7 @@
 | oidc, oidc_sign_in  | sign-in through an OpenID Connect provider (optional)                        |
 | tokens              | bearer tokens of programs                                                    |
 | node_login          | passwords that the node itself checks                                        |
-| passwords, secret   | hashing of passwords; random secrets and their hashes                        |
+| secret              | random secrets and their hashes                                              |
 | csrf                | protection against forms of other sites                                      |
 | limits              | rates of requests, and of failed sign-ins                                    |
 """

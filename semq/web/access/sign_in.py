@@ -9,9 +9,10 @@ import asyncio
 import structlog
 from starlette.responses import Response
 
+from semq.service.credentials import passwords
 from semq.store import accounts
 from semq.store.accounts import Account
-from semq.web.access import csrf, passwords
+from semq.web.access import csrf
 from semq.web.access.limits import refusal_pause_s
 from semq.web.access.node_login import is_node_admin, is_password_of, node_accepts
 from semq.web.access.secret import hash_of, new_secret

@@ -8,17 +8,12 @@ from dataclasses import dataclass, field
 
 from starlette.requests import Request
 
-from semq.access_rights import AccessRole, AccessScope
+from semq.access_rights import INCLUDED, AccessRole, AccessScope
 from semq.app import Client
 from semq.web.errors import RoleMissing
 
 Right = AccessRole | AccessScope
 RIGHTS: dict[str, Right] = {str(right): right for right in (*AccessRole, *AccessScope)}
-# Right | the rights that it includes
-INCLUDED: dict[Right, tuple[Right, ...]] = {
-    AccessRole.OPERATOR: (AccessRole.VIEWER,),
-    AccessRole.ADMIN: (AccessRole.OPERATOR, AccessRole.VIEWER, AccessScope.EVENTS),
-}
 # Rights to read payloads; only a visitor with the role ``payload`` may grant them
 PAYLOAD_RIGHTS = frozenset({AccessRole.PAYLOAD, AccessScope.RECEIVE})
 ALL_RIGHTS = frozenset(RIGHTS.values())

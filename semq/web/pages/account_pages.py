@@ -1,18 +1,16 @@
 """Pages of users: the visitor's own password; for administrators all users, their roles and passwords."""
 
-import re
 from collections.abc import Sequence
 
 from starlette.responses import Response
 
 from semq.access_rights import AccessRole
+from semq.service.credentials import passwords
 from semq.store import accounts
-from semq.store.accounts import Account
-from semq.web.access import passwords, secret
+from semq.web.access import secret
 from semq.web.errors import BadRequest
 from semq.web.pages.visit import Visit
 
-NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 ACTS = ("roles", "password", "disable", "enable")
 
 
@@ -52,16 +50,8 @@ async def add(visit: Visit) -> Response:
     """Add a user."""
     fields = await visit.form()
     name, roles = str(fields.get("name", "")), _roles(fields.getlist("roles"))
-    if not NAME.fullmatch(name):
-        raise BadRequest("A user's name has 1 to 64 letters, digits or . _ @ -")
     visit.visitor.check_grant(roles)
-    hash_ = await passwords.new_hash(str(fields.get("password", "")))
-    asked = await visit.note("user.add", {"name": name, "roles": roles}, outcome="asked")
-    new = Account(name, hash_, tuple(roles), visit.web.clock.wall(), visit.visitor.name)
-    if not await visit.web.database.write(accounts.add_account, new):
-        await visit.note("user.add", {"name": name}, outcome="refused", detail="exists", asked=asked)
-        raise BadRequest("There is a user of this name.", name=name)
-    await visit.note("user.add", {"name": name}, asked=asked)
+    await visit.ask("user.add", name=name, roles=roles, password=str(fields.get("password", "")))
     return visit.see_other("/users", f"The user {name} was added.")
 
 
@@ -73,27 +63,17 @@ async def change(visit: Visit) -> Response:
         raise BadRequest(f"There is no such act on a user; the acts are {', '.join(ACTS)}.")
     if name == visit.visitor.name and act in ("roles", "disable"):
         raise BadRequest("You cannot change your own rights; another administrator has to do it.")
-    write, now = visit.web.database.write, visit.web.clock.wall()
-    roles = _roles(fields.getlist("roles")) if act == "roles" else []
-    user = await visit.read(accounts.account, name)
+    more: dict[str, object] = {}
     if act == "roles":
+        more["roles"] = roles = _roles(fields.getlist("roles"))
         visit.visitor.check_grant(roles)
-    elif act in ("password", "enable") and user is not None:
+    elif act in ("password", "enable"):
         # A new password lets the administrator sign in as this user; enabling gives the roles again.
-        visit.visitor.check_grant(user.roles)
-    hash_ = await passwords.new_hash(str(fields.get("password", ""))) if act == "password" else ""
-    asked = await visit.note(f"user.{act}", {"name": name, "roles": roles or None}, outcome="asked")
-    match act:
-        case "roles":
-            is_done = await write(accounts.set_roles, name, roles)
-        case "password":
-            is_done = await write(accounts.set_password, name, hash_, None)
-        case _:
-            is_done = await write(accounts.disable, name, now if act == "disable" else None)
+        user = await visit.read(accounts.account, name)
+        visit.visitor.check_grant(user.roles if user is not None else ())
+        more |= {"password": str(fields.get("password", ""))} if act == "password" else {}
+    await visit.ask(f"user.{act}", name=name, **more)
     visit.web.sessions.forget()
-    await visit.note(f"user.{act}", {"name": name}, outcome="done" if is_done else "refused", asked=asked)
-    if not is_done:
-        raise BadRequest("There is no such user, or its password is in the configuration of the node.", name=name)
     return visit.see_other("/users", f"The user {name} was changed.")
 
 

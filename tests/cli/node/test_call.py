@@ -34,7 +34,7 @@ OPERATIONS: dict[str, list[Operation]] = {
 # Option | value in this test; other options get "1"
 VALUES = {
     "side": "all", "since": "2h", "older_than": "2h", "wait": "accepted", "expires": "2h", "from": "2031-03-01",
-    "to": "2031-03-01", "head": "1:00", "ack2": "--ack2", "format": "openmetrics", "scope": "viewer",
+    "to": "2031-03-01", "head": "1:00", "ack2": "--ack2", "format": "openmetrics", "scope": "viewer", "role": "viewer",
     "outcome": "done", "state": "NEW",
 }  # fmt: skip
 LEFT_OUT_OPTIONS = {"node", "config", "json", "timeout", "help", "out", "folder", "yes", "add", "dry_run"}

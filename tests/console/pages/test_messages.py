@@ -7,11 +7,11 @@ import pytest
 
 from semq.app import Client
 from semq.console.pages import messages
-from semq.console.pages.messages import SHOWN_MAX, _acts, _acts_by_name, _readable
+from semq.console.pages.messages import SHOWN_MAX, _readable
 from tests.console.scene import Scene
 from tests.service.inprocess import InProcess, ask, linked
 from tests.waiting import until
-from tests.web.running import serving
+from tests.web.running import Browser, serving
 
 DEFINITIONS = """
 [groups.away]
@@ -35,19 +35,23 @@ async def test_members_are_listed_and_cancelled_together(inprocess: InProcess) -
         assert len(rows) == 2
         assert all(f'href="/messages/{row["lk0"]}"' in page and row["name"] in page for row in rows)
         assert (await browser.get(f"/messages/{rows[0]['lk0']}")).status_code == 200
-        answer = await browser.post_form("/messages/act", id=sent.lk0, act="cancel", why="not wanted")
-        assert answer.headers["location"].startswith("/messages/")
+        await run_act(browser, sent.lk0, "cancel")
 
-        assert [row["void"] for row in (await sender.request("msg.list", {"partner": "10008"}))["rows"]] == [True]
+        async def are_cancelled() -> bool:
+            return [row["void"] for row in (await sender.request("msg.list", {"partner": "10008"}))["rows"]] == [True]
+
+        await until(are_cancelled)
         viewer = await site.signed_in("viewer")
         page = (await viewer.get(f"/messages/{sent.lk0}")).text
         assert rows[0]["name"] in page
-        assert "/messages/act" not in page
+        assert "/acts/prepare" not in page
 
 
-def test_every_act_has_a_button_and_every_button_an_act() -> None:
-    rows = [{"side": "outbound", "held": held, "ss_status": "SS_INIT"} for held in (False, True)]
-    assert {name for row in rows for name, _, _ in _acts(str, row, False)} == _acts_by_name(str).keys()
+async def run_act(browser: Browser, lk0: str, act: str) -> None:
+    """Prepare and start an act on one message."""
+    prepared = await browser.post_form("/acts/prepare", ids=[lk0], act=act, back=f"/messages/{lk0}")
+    assert (prepared.status_code, prepared.headers["location"][:6]) == (303, "/acts/")
+    await browser.post_form(f"{prepared.headers['location']}/start", why="not wanted")
 
 
 @pytest.mark.parametrize(

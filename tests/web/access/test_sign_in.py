@@ -9,8 +9,8 @@ import pytest
 
 from platform_node.node import HubNode
 from semq.config.web import HttpSection
+from semq.service.credentials import passwords
 from semq.store.accounts import Account, add_account, note_session_use
-from semq.web.access import passwords
 from semq.web.access.secret import hash_of
 from semq.web.access.sign_in import own_path
 from tests.service.inprocess import HUB_CONFIG, InProcess

@@ -2,8 +2,8 @@
 
 import pytest
 
-from semq.web.access.passwords import LENGTH_MAX, LENGTH_MIN, check_password, hash_password, is_right, new_hash
-from semq.web.errors import BadRequest
+from semq.service.credentials.passwords import LENGTH_MAX, LENGTH_MIN, check_password, hash_password, is_right, new_hash
+from semq.service.errors import BadArguments
 
 
 def test_only_the_right_password_matches_a_stored_hash() -> None:
@@ -18,7 +18,7 @@ def test_only_the_right_password_matches_a_stored_hash() -> None:
 
 @pytest.mark.parametrize("length", [LENGTH_MIN - 1, LENGTH_MAX + 1])
 async def test_a_password_of_a_length_that_is_not_permitted_is_refused(length: int) -> None:
-    with pytest.raises(BadRequest):
+    with pytest.raises(BadArguments):
         await new_hash("x" * length)
 
 

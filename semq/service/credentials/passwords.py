@@ -6,7 +6,7 @@ import hmac
 import re
 
 from semq.clock import draw_secret
-from semq.web.errors import BadRequest
+from semq.service.errors import BadArguments
 
 LENGTH_MIN, LENGTH_MAX = 12, 1000  # characters of a password
 STORED = re.compile(r"scrypt\$(?P<salt>(?:[0-9a-f]{2})+)\$(?P<digest>[0-9a-f]{128})")
@@ -19,9 +19,9 @@ _checks = asyncio.Semaphore(CHECKS_MAX)
 
 
 async def new_hash(password: str) -> str:
-    """Return the hash of a new password as it is stored. Raises BadRequest if its length is not permitted."""
+    """Return the hash of a new password as it is stored. Raises BadArguments if its length is not permitted."""
     if not LENGTH_MIN <= len(password) <= LENGTH_MAX:
-        raise BadRequest(f"A password has {LENGTH_MIN} to {LENGTH_MAX} characters.")
+        raise BadArguments(f"A password has {LENGTH_MIN} to {LENGTH_MAX} characters.")
     async with _checks:
         return await asyncio.to_thread(hash_password, password, draw_secret(16))
 
