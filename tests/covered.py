@@ -22,6 +22,7 @@ local_node.virtual.shared              local_node/virtual/test_server.py
 semq.broker.shared_port                local_node/virtual/test_server.py
 semq.cli.node.virtual_server           cli/test_output_of_commands.py
 semq.service.node_host                 local_node/test_node.py
+semq.service.operations.people         cli/node/test_users.py
 local_node.succession                  platform_node/test_authority_roll.py
 platform_node.authority_state          platform_node/test_authority_roll.py
 platform_node.operations.authority     platform_node/test_authority_roll.py
@@ -94,6 +95,8 @@ semq.cli.messages.legacy               legacy/test_process.py
 local_node.operations.legacy           legacy/test_transfer.py
 semq.console.display                   console/test_pages_in_browser.py
 semq.console.live                      console/test_pages_in_browser.py
+semq.console.acts                      console/test_roles_and_forms.py
+semq.console.pages.acts                console/test_roles_and_forms.py
 semq.console.pages.audit               console/test_roles_and_forms.py
 semq.console.pages.broker              console/test_pages_in_browser.py
 semq.console.pages.failed              console/test_roles_and_forms.py

@@ -12,6 +12,8 @@
 | service_links                   | variables of Kubernetes that look like settings                               |
 | names, nearest                  | the names of all keys, and suggestions for misspelt ones                      |
 | descriptions                    | the descriptions of keys                                                      |
+| reference                       | all keys as rows: type, unit, default, reload, example, meaning              |
+| reload_keys                     | the keys that a reload applies                                                |
 | defaults                        | names and values that are needed without settings                             |
 | errors                          | faults, and the errors that list them                                         |
 

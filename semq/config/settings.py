@@ -50,6 +50,8 @@ class ExplainedSetting(NamedTuple):
     key: str
     value: str  #: STARS for a secret
     origin: str  #: DEFAULT, a file, or an environment variable
+    default: str  #: value without an origin; empty: none
+    differs: bool  #: whether the value is another than the default
     help: str
 
 
@@ -164,9 +166,7 @@ class Settings(BaseSettings):
     def explain(self) -> list[ExplainedSetting]:
         """Return every setting with its value, origin and description."""
         return [
-            ExplainedSetting(
-                leaf.key, _shown(leaf.value), self._origins.get(leaf.list_key or leaf.key, DEFAULT), _description(leaf)
-            )
+            _explained(leaf, self._origins.get(leaf.list_key or leaf.key, DEFAULT))
             for setting in _leaves(self, "")
             for leaf in _leaves_in_lists(setting)
         ]
@@ -404,6 +404,14 @@ def _leaves_in_lists(leaf: _Leaf) -> Iterator[_Leaf]:
     for number, section in enumerate(leaf.value):
         for member in _leaves(section, f"{leaf.key}.{number}."):
             yield member._replace(list_key=leaf.key if member.field in section.model_fields_set else "")
+
+
+def _explained(leaf: _Leaf, origin: str) -> ExplainedSetting:
+    field = leaf.section.model_fields[leaf.field]
+    default = None if field.is_required() else field.get_default(call_default_factory=True)
+    shown, shown_default = _shown(leaf.value), _shown(default)
+    differs = origin != DEFAULT and leaf.value != default
+    return ExplainedSetting(leaf.key, shown, origin, shown_default, differs, _description(leaf))
 
 
 def _description(leaf: _Leaf) -> str:

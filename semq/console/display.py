@@ -16,7 +16,6 @@ from semq.service.message_names import document_label, message_name
 from semq.sizes import size
 from semq.status_words import WORDS
 from semq.umx_t.status import Direction
-from semq.web.pages import languages
 from semq.web.pages.visit import Visit
 
 Row = Mapping[str, Any]
@@ -30,8 +29,7 @@ BAD = frozenset({"REJECTED", "PARKED", "LOST", "REFUSED", "REJ"})
 
 def translator(visit: Visit) -> Callable[[str], str]:
     """Return a function that translates into the language of a visit."""
-    languages.use(visit.language)
-    return visit.web.languages.gettext
+    return visit.translator()
 
 
 def now_ms(visit: Visit) -> int:

@@ -17,11 +17,12 @@ from semq.console.pages import (
     overview,
     partners,
     reconciliation,
+    settings,
     stuck,
 )
 
 PAGES = (
     overview, figures, messages, stuck, failed, held, partners, broker, jobs, certificates, definitions, reconciliation,
-    audit, health, acts,
+    audit, health, settings, acts,
 )  # fmt: skip
 ROUTES: list[Route] = [route for module in PAGES for route in module.ROUTES]

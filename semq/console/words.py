@@ -91,9 +91,25 @@ FIGURES = {
     "passed": "Passed on", "forwarded": "forwarded", "stored": "stored", "refused": "refused", "released": "released",
     "sender": "not ended yet", "inbox": "in the inbox", "hub": "stored by the hub",
 }  # fmt: skip
+# Fact of a message, as ``msg.show`` names it | name on the page
+FACTS = {
+    "outcome": "outcome", "ended_at": "ended at", "ss_status": "status at the sender",
+    "status": "status at the receiver", "app_status": "status at the application",
+    "state": "status of the submission", "p_ack_status": "acknowledgement to the hub",
+    "s_ack_status": "acknowledgement to the sender", "accepted_at": "accepted at", "received_at": "received at",
+    "began_at": "accepted at", "expires_at": "expires at", "not_before": "not before", "waits_since": "waits since",
+    "failed_at": "failed at", "att": "attempts to send", "deliveries": "deliveries to the application",
+    "save_fwd": "delivery class (@SaveFwd)", "ack2": "receipt of the receiver (@Ack2)", "order_key": "order key",
+    "sid": "position in the stream", "priority": "priority", "token": "client token",
+    "custodian": "store of the hub that has it", "lk1": "copy of the hub (LK1)", "digest": "digest (SHA-256)",
+    "origin": "origin", "held": "held back", "parked": "parked", "void": "void marker",
+    "lost": "lost with a store of the hub", "group_place": "place in the group",
+    "document": "name of the document in pieces", "pieces": "pieces", "piece": "piece of a document",
+    "submission": "number of the submission", "store": "store of the hub", "last_event": "last event",
+}  # fmt: skip
 TABLES: tuple[Mapping[Any, str], ...] = (
     WORDS, messages.WORDS, messages.MARKER_WORDS, WAITS, DESCRIPTIONS, VERDICT_WORDS, OUTCOMES, KINDS, LABELS,
-    BULK_STATES, RESULTS, FIGURES,
+    BULK_STATES, RESULTS, FIGURES, FACTS,
 )  # fmt: skip
 
 

@@ -56,7 +56,7 @@ class NoSuchPage(BadInput):
     """There is nothing at this address."""
 
     code = "SEMQ-1403"
-    remedy = "Compare the address with /api/v1/openapi.json."
+    remedy = "Use the links of the pages; for programs /api/v1/openapi.json lists the addresses."
 
 
 class BadRequest(BadInput):

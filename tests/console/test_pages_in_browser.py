@@ -21,6 +21,7 @@ PAGES = {
         "/messages?ended=true&from=yesterday&to=today", "/messages?state=SS_ACK&type=invoice", "/stuck", "/partners",
         "/broker",
         "/broker?part=consumers", "/broker?part=connections", "/jobs", "/certificates", "/reconciliation", "/audit",
+        "/settings?show=all",
         "/health", "/stuck?cause=HELD&partner=56001", "/failed", "/messages?find=nothing-has-this-name",
     ),
     "hub": (

@@ -7,6 +7,8 @@ import psycopg
 import pytest
 
 from semq.console import runs
+from semq.console.acts import ACTS
+from semq.store.audit import AuditFilter, lines
 from semq.web.pages.visit import Visit
 from tests.console.scene import DAY, RUN, XSS, Scene
 from tests.waiting import until
@@ -18,7 +20,7 @@ FORMS = {
     "/messages/payload": {"id": "x"},
     "/failed/prepare": {"act": "remove-all"},
     "/jobs/act": {"name": "housekeeping", "act": "run"},
-    "/certificates/revoke": {"which": "56001", "why": "x"},
+    "/certificates/revoke": {"serials": "1f", "why": "x"},
     "/certificates/token": {"node": "56001"},
     "/definitions/import": {"document": "", "why": "x", "expect": "0"},
     "/acts/0/start": {"why": "x"},
@@ -136,32 +138,32 @@ async def test_acts_that_are_unknown_or_lack_a_reason_are_refused(scene: Scene) 
     assert (started.headers["location"], "give%20a%20reason" in started.headers["set-cookie"]) == (prepared, True)
 
 
-@pytest.mark.parametrize(("act", "word"), [("inquire", "INQUIRED"), ("send", "OPERATOR")])
-async def test_an_act_on_one_message_is_done_with_its_reason(scene: Scene, act: str, word: str) -> None:
-    browser = await scene.sites["node"].signed_in("operator")
-    lk0 = scene.lk0s["waiting"]
-    prepared = (await browser.post_form("/acts/prepare", ids=[lk0], act=act, back="/")).headers["location"]
-    await browser.post_form(f"{prepared}/start", why="the partner asked")
+@pytest.mark.parametrize("act", ["inquire", "send"])
+async def test_an_act_on_one_message_is_done_and_named_in_the_audit_log(scene: Scene, act: str) -> None:
+    site = scene.sites["node"]
+    browser = await site.signed_in("operator")
+    prepared = (await browser.post_form("/acts/prepare", ids=[scene.lk0s["waiting"]], act=act, back="/")).headers
+    await browser.post_form(f"{prepared['location']}/start", why="the partner asked")
 
     async def is_done() -> bool:
-        return "1 / 1" in (await browser.get(prepared)).text
+        return "1 / 1" in (await browser.get(prepared["location"])).text
 
     await until(is_done)
-    lines = (await scene.ask("node", "msg.trace", id=lk0))["events"]
-    assert word in [line["event"] for line in lines]
+    wanted = AuditFilter(act=ACTS[act].operation, limit=2)
+    assert "order S-1001" in str((await site.web.database.read(lines, wanted))[-1]["arguments"]["documents"])
 
 
 async def test_the_page_of_a_cause_offers_the_acts_that_its_next_step_names(scene: Scene) -> None:
     browser = await scene.sites["node"].signed_in("operator")
-    page = (await browser.get("/stuck?cause=HELD&partner=56001")).text
-    assert re.findall(r'name="act" value="(\w+)"', page) == ["release", "cancel"]
-    assert f'value="{scene.lk0s["held"]}"' in page
+    page = (await browser.get("/stuck?cause=TARGET_OFFLINE&partner=56001")).text
+    assert re.findall(r'name="act" value="(\w+)"', page) == ["cancel"]
     page = (await browser.get("/stuck?cause=PARKED")).text
     assert re.findall(r'name="act" value="(\w+)"', page) == ["requeue", "remove"]
-    page = (await browser.get(f"/messages/{scene.lk0s['failed']}")).text
+    assert f'value="{scene.lk0s["failed too"]}"' in page
+    page = (await browser.get(f"/messages/{scene.lk0s['failed too']}")).text
     assert {"requeue", "remove"} <= set(re.findall(r'name="act" value="(\w+)"', page))
     viewer = await scene.sites["node"].signed_in("viewer")
-    assert 'name="act"' not in (await viewer.get("/stuck?cause=HELD&partner=56001")).text
+    assert 'name="act"' not in (await viewer.get("/stuck?cause=PARKED")).text
 
 
 async def test_reading_pages_changes_no_rows(scene: Scene) -> None:
@@ -216,7 +218,7 @@ async def test_an_act_on_all_messages_of_a_filter_counts_and_processes_them(scen
     browser = await scene.sites["hub"].signed_in("operator")
     prepared = await browser.post_form("/held/prepare", act="resend-all", type="invoice")
     page = await browser.get(prepared.headers["location"])
-    assert re.search(r"resend</strong>: 60 messages", page.text)
+    assert re.search(r"Send the copy again</strong>: 60 messages", page.text)
     act = prepared.headers["location"]
     assert "reason" in (await browser.post_form(f"{act}/start", why="")).headers["set-cookie"]
     await browser.post_form(f"{act}/start", why="the partner asked")
@@ -229,7 +231,7 @@ async def test_an_act_on_all_messages_of_a_filter_counts_and_processes_them(scen
     for fields in {"act": "refuse-all"}, {"act": "refuse", "ids": "one", "type": "order"}:
         named = await browser.post_form("/held/prepare", **fields)
         page = await browser.get(named.headers["location"])
-        filters += re.findall(r"refuse</strong>: \d+ messages?( \(.*\))?</p>", page.text)
+        filters += re.findall(r"Refuse the copy</strong>: \d+ messages?( \(.*\))?</p>", page.text)
         await browser.post_form(named.headers["location"] + "/stop")
     assert filters == [" (all)", ""]
     stopped = await browser.post_form("/held/prepare", act="refuse-all", type="order")
@@ -269,7 +271,7 @@ async def test_an_act_that_the_end_of_the_web_process_interrupted_is_shown_by_th
     asked = await site.web.audit.note("maria", "session", "127.0.0.1", "bulk.refuse", facts, outcome="asked")
     page = (await browser.get("/held")).text
     assert "the end of the web process interrupted" in page
-    assert "refuse: 7 messages" in page
+    assert "refuse the copy: 7 messages" in page
     unknown_act = await browser.get("/acts/0123456789abcdef")
     assert (unknown_act.status_code, unknown_act.headers["location"]) == (303, "/held")
     await site.web.audit.note("maria", "session", "127.0.0.1", "bulk.refuse", {}, asked=asked)

@@ -10,6 +10,7 @@ import semq.console
 import semq.web
 from semq.console.display import UNITS
 from semq.console.words import texts as texts_of_tables
+from semq.web.transport.failures import ON_PAGES
 
 CONSOLE, WEB = Path(semq.console.__file__).parent, Path(semq.web.__file__).parent
 
@@ -40,12 +41,12 @@ def plurals(package: Path) -> dict[str, str]:
 
 
 def _calls(package: Path) -> Iterator[tuple[str, ast.Call]]:
-    """Yield name and node of each call of ``_`` and ``ngettext`` in modules."""
+    """Yield name and node of each call of ``_``, ``ngettext``, and ``BadRequest`` for a page, in modules."""
     for path in sorted(package.glob("**/*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
                 name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-                if name in ("_", "ngettext"):
+                if name in ("_", "ngettext") or (name == "BadRequest" and "pages" in path.parts):
                     yield name, node
 
 
@@ -54,7 +55,13 @@ def in_modules(package: Path) -> Iterator[str]:
     return (str(node.args[0].value) for _, node in _calls(package))  # type: ignore[attr-defined]
 
 
+def in_errors() -> Iterator[str]:
+    """Yield sentence and remedy of the errors that pages show."""
+    for error in ON_PAGES:
+        yield from (error().text, error.remedy)
+
+
 def all_texts(package: Path) -> set[str]:
     """Return all texts of the web process or of the console."""
-    looked_up = {*texts_of_tables(), *(words for _, words in UNITS)} if package == CONSOLE else set()
+    looked_up = {*texts_of_tables(), *(words for _, words in UNITS)} if package == CONSOLE else {*in_errors()}
     return {*in_templates(package), *in_modules(package), *looked_up}

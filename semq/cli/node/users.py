@@ -3,7 +3,7 @@
 The command line acts as the user with the name of the person who runs it (``semq.cli.session``).
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,18 +20,12 @@ Role = Annotated[list[str], typer.Option(metavar="ROLE", help="viewer, operator,
 async def list_(session: Session) -> None:
     """List the persons who may sign in, with their roles."""
     rows = await session.ask("user.list")
-    if session.out.as_json:
-        session.out.data(rows)
-        return
-    columns = (("name", "<"), ("roles", "<"), ("made", "<"), ("by", "<"), ("state", "<"))
-    session.out.table(
-        columns,
-        (
-            (row["name"], " ".join(row["roles"]), local_time(row["made_at"]), row["made_by"],
-             f"disabled {local_time(row['disabled_at'])}" if row["disabled_at"] else "enabled")
-            for row in rows
-        ),
-    )  # fmt: skip
+    session.out.rows(rows, "name, roles, made, by, state", map(_cells, rows))
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    state = f"disabled {local_time(row['disabled_at'])}" if row["disabled_at"] else "enabled"
+    return row["name"], " ".join(row["roles"]), local_time(row["made_at"]), row["made_by"], state
 
 
 @group.command()
@@ -75,10 +69,7 @@ async def _change(session: Session, operation: str, name: str, done: str, **argu
 
 async def _print_password(session: Session, operation: str, name: str, **arguments: object) -> None:
     answer = await session.ask(operation, repeat=False, name=name, **arguments)
-    if session.out.as_json:
-        session.out.data(answer)
-    else:
-        session.out.line(answer["password"])
-        session.out.notice(
-            f"{name}: {', '.join(answer['roles'])}. The password cannot be shown again; page Account changes it."
-        )
+    session.out.result(answer, answer["password"])
+    if not session.out.as_json:
+        given = ", ".join(answer["roles"])
+        session.out.notice(f"{name}: {given}. The password cannot be shown again; the page Account changes it.")

@@ -58,17 +58,32 @@ async def make_token(visit: Visit) -> Response:
     return await _page(visit, new_token)
 
 
+async def choose_revoked(visit: Visit) -> Response:
+    """Show the valid certificates that a revocation would end, and their institutions; ask for the reason."""
+    _ = translator(visit)
+    which = visit.query.get("which", "").strip()
+    names = (which, f"1.{which}")
+    issued, nodes = await asyncio.gather(visit.ask("cert.list"), visit.ask("nodes.list"))
+    rows = [row for row in issued if row["state"] == "valid" and (row["serial"] in names or row["node"] in names)]
+    if not rows:
+        return visit.see_other("/certificates", _("No valid certificate has this institution or serial number."))
+    revoked = {row["node"] for row in rows}
+    return show(visit, "revoke.html", rows=rows, nodes=[node for node in nodes if node["node"] in revoked])
+
+
 async def revoke(visit: Visit) -> Response:
-    """Revoke a certificate, or all certificates of an institution."""
+    """Revoke the certificates with these serial numbers."""
     _ = translator(visit)
     fields = await visit.form()
-    which, why = str(fields.get("which", "")).strip(), str(fields.get("why", "")).strip()
-    if not (which and why):
+    serials, why = [str(serial) for serial in fields.getlist("serials")], str(fields.get("why", "")).strip()
+    if not (serials and why):
         return visit.see_other("/certificates", _("Nothing was done: give a reason."))
-    answer = await visit.ask("cert.revoke", which=which, why=why)
+    count = 0
+    for serial in serials:
+        count += len((await visit.ask("cert.revoke", which=serial, why=why))["revoked"])
     notice = visit.web.languages.ngettext(
-        "%(count)s certificate was revoked.", "%(count)s certificates were revoked.", len(answer["revoked"])
-    ) % {"count": len(answer["revoked"])}
+        "%(count)s certificate was revoked.", "%(count)s certificates were revoked.", count
+    ) % {"count": count}
     return visit.see_other("/certificates", notice)
 
 
@@ -81,6 +96,7 @@ async def renew(visit: Visit) -> Response:
 ROUTES = [
     page("/certificates", certificates),
     form("/certificates/token", make_token, role=AccessRole.ADMIN),
+    page("/certificates/revoke", choose_revoked, role=AccessRole.ADMIN),
     form("/certificates/revoke", revoke, role=AccessRole.ADMIN),
     form("/certificates/renew", renew, role=AccessRole.ADMIN),
 ]

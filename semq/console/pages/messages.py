@@ -17,12 +17,14 @@ from semq.console.acts import ACTS, possible
 from semq.console.display import at, href, message_path, next_step_of, node_name, show, state_of, translator
 from semq.console.live import LIVE
 from semq.console.timeline import outlook_line, time_line
+from semq.console.words import FACTS
 from semq.engine.people.stuck import StuckCause
 from semq.errors import SemqError
 from semq.foreign_text import shown, shown_lines
 from semq.moments import milliseconds, utc_text
 from semq.service.message_names import message_name
 from semq.sizes import size
+from semq.status_words import WORDS
 from semq.store.views.ended import ENDS, outcome_of
 from semq.store.views.selection import PLACE, MessageFilter
 from semq.umx_t.status import AppStatus, Outcome, SendStatus
@@ -39,8 +41,7 @@ ROWS, CSV_ROWS = 50, 1000  # of a page
 CSV_COLUMNS = ("at", "side", "sender", "receiver", "state", "type", "key", "size", "reason", "name", "lk0")
 STATES = [*SendStatus.__members__, *Outcome.__members__, *AppStatus.__members__]
 SHOWN_MAX = 64 << 10  # bytes of a payload on a page
-# Fields that the list of facts leaves out
-LEFT_OUT = frozenset({"at", "id", "error", "stuck", "cleaned", "overdue", "has_payload", "name", "direction"})
+TIMES = ("_at", "not_before", "waits_since")  # endings of names of times
 
 
 async def messages(visit: Visit) -> Response:
@@ -183,14 +184,21 @@ def _facts(visit: Visit, row: Mapping[str, Any]) -> Iterator[tuple[str, object]]
         yield word, node_name(row.get(name))
     yield _("business key"), row.get("app_key")
     yield _("size"), size(row.get("size"))
-    if row.get("reason"):
-        yield _("reason"), " ".join(map(str, row["reason"]))
-    for name, value in sorted(row.items()):
-        if name in LEFT_OUT or name in ("lk0", "source", "target", "app_key", "size", "reason", "side"):
-            continue
+    if reason := row.get("reason"):  # of a message without a row it is the text of the ledger
+        yield _("reason"), reason if isinstance(reason, str) else " ".join(map(str, reason))
+    for name, word in FACTS.items():
+        value = row.get(name)
         if value in (None, "", False, [], {}):
             continue
-        yield name, at(value) if name.endswith("_at") else _("yes") if value is True else str(value)
+        words = WORDS.get(str(value))
+        yield (
+            _(word),
+            at(value)
+            if name.endswith(TIMES)
+            else _("yes")
+            if value is True
+            else (f"{value}: {_(words)}" if words else str(value)),
+        )
 
 
 async def payload(visit: Visit) -> Response:

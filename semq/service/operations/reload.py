@@ -14,32 +14,13 @@ import structlog
 from semq.answers import OperationAnswer
 from semq.broker.users import User
 from semq.config import load
+from semq.config.reload_keys import RELOADED
 from semq.config.settings import Settings
 from semq.errors import SemqError
 from semq.service.access import virtual_hosts
 
 log = structlog.get_logger("semq.reload")
 
-RELOADED: dict[str, tuple[str, ...]] = {
-    # section: its reloadable keys; an empty tuple: the whole section is reloadable
-    "amqp": (
-        "users",
-        "virtual_hosts",
-        "max_connections",
-        "max_connections_per_address",
-        "max_queues",
-        "max_unacked_bytes",
-        "memory_bytes",
-        "min_free_disk_bytes",
-    ),
-    "nodes": (),
-    "hub": ("answer_partners",),
-    "direct": (),
-    "folders": (),
-    "webhooks": (),
-    "alerts": (),
-    "protocol": ("quota_rows_per_partner", "quota_piece_bytes_per_partner", "overdue_s"),
-}
 NOT_NEW = ("direct", "folders", "webhooks")  # sections that are reloadable unless they are new or removed
 
 

@@ -60,9 +60,8 @@ class Visitor:
 
     def lacks(self, *rights: str, **facts: str) -> RoleMissing:
         """Return the error for a visitor who has none of these roles or scopes, with those that the visitor has."""
-        who, kind = ("token", "scope") if self.via == "token" else ("user", "role or scope")
         needs, has = " or ".join(rights), ", ".join(sorted(self.rights)) or "none"
-        return RoleMissing(f"This {who} lacks the {kind} {needs}; it has {has}.", **facts, needs=needs, has=has)
+        return RoleMissing(**facts, needs=needs, has=has)
 
     def may(self, right: str) -> bool:
         """Whether the visitor has a role or scope."""

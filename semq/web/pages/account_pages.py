@@ -22,7 +22,7 @@ async def account(visit: Visit) -> Response:
 
 async def change_own_password(visit: Visit) -> Response:
     """Change the visitor's own password, and end the visitor's other sessions."""
-    fields = await visit.form()
+    _, fields = visit.translator(), await visit.form()
     own = await visit.read(accounts.account, visit.visitor.name)
     visit.web.attempts.begin(visit.visitor.peer, visit.visitor.name)
     if own is None or not await passwords.is_right(str(fields.get("old", "")), own.password):
@@ -33,7 +33,7 @@ async def change_own_password(visit: Visit) -> Response:
     await visit.note("user.password", {"name": visit.visitor.name})
     await visit.web.database.write(accounts.set_password, visit.visitor.name, hash_, secret.hash_of(visit.secret))
     visit.web.sessions.forget()
-    return visit.see_other("/account", "The password was changed; other sessions have ended.")
+    return visit.see_other("/account", _("The password was changed; other sessions have ended."))
 
 
 async def users(visit: Visit) -> Response:
@@ -48,19 +48,19 @@ async def users(visit: Visit) -> Response:
 
 async def add(visit: Visit) -> Response:
     """Add a user."""
-    fields = await visit.form()
+    _, fields = visit.translator(), await visit.form()
     name, roles = str(fields.get("name", "")), _roles(fields.getlist("roles"))
     visit.visitor.check_grant(roles)
     await visit.ask("user.add", name=name, roles=roles, password=str(fields.get("password", "")))
-    return visit.see_other("/users", f"The user {name} was added.")
+    return visit.see_other("/users", _("The user %(name)s was added.") % {"name": name})
 
 
 async def change(visit: Visit) -> Response:
     """Change roles or password of a user, or disable or enable the user."""
-    fields = await visit.form()
+    _, fields = visit.translator(), await visit.form()
     name, act = str(fields.get("name", "")), str(fields.get("act", ""))
     if act not in ACTS:
-        raise BadRequest(f"There is no such act on a user; the acts are {', '.join(ACTS)}.")
+        raise BadRequest("There is no such act on a user.", acts=" ".join(ACTS))
     if name == visit.visitor.name and act in ("roles", "disable"):
         raise BadRequest("You cannot change your own rights; another administrator has to do it.")
     more: dict[str, object] = {}
@@ -74,7 +74,7 @@ async def change(visit: Visit) -> Response:
         more |= {"password": str(fields.get("password", ""))} if act == "password" else {}
     await visit.ask(f"user.{act}", name=name, **more)
     visit.web.sessions.forget()
-    return visit.see_other("/users", f"The user {name} was changed.")
+    return visit.see_other("/users", _("The user %(name)s was changed.") % {"name": name})
 
 
 def _roles(fields: Sequence[object]) -> list[str]:

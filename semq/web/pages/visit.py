@@ -122,16 +122,20 @@ class Visit:
         """Whether a visitor is signed in and has a role or scope."""
         return self._visitor is not None and self._visitor.may(right)
 
+    def translator(self) -> Callable[[str], str]:
+        """Return a function that translates into the language of this visit."""
+        languages.use(self.language)
+        return self.web.languages.gettext
+
     def render(self, template: str, http_status: int = 200, **context: Any) -> Response:
         """Return a page made from a template."""
-        languages.use(self.language)
-        token = csrf.token_of(self._secret)
+        translated, token = self.translator(), csrf.token_of(self._secret)
         settings = self.web.settings
         common = {
             "visitor": self._visitor, "may": self.may, "csrf": token, "csrf_field": lambda: token_field(token),
             "node": str(settings.address), "kind": settings.node.kind, "path": self.request.url.path,
             "language": self.language, "languages": languages.CHOICES, "notice": self._notice(),
-            "query": self.query, "unreached": self.unreached,
+            "query": self.query, "translated": translated, "unreached": self.unreached,
         }  # fmt: skip
         text = self.web.templates.get_template(template).render(common | context)
         response = HTMLResponse(in_page(text), http_status)

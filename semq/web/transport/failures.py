@@ -5,9 +5,12 @@ from typing import Any, Protocol
 import msgspec
 from starlette.responses import Response
 
-from semq.app.errors import BodyNotKept, IncompleteAnswer, NoAnswer, RefusedByNode
+from semq.app.errors import BodyNotKept, IncompleteAnswer, NoAnswer, NodeUnreachable, RefusedByNode
+from semq.engine.errors import NotThere
 from semq.errors import BadInput, Misconfigured, SemqError, Unavailable, fact_text
 from semq.foreign_text import in_json
+from semq.service.errors import BadArguments
+from semq.store.postgres.errors import StoreUnavailable
 from semq.web import errors as own
 
 # Class of the error | status; the first row that fits decides
@@ -39,6 +42,11 @@ REFUSALS = {
     "SEMQ-4403": 403,  # permissions of a user of the node
     "SEMQ-4404": 404,  # no such queue or exchange
 }
+# Errors whose sentence and remedy are translated on pages
+ON_PAGES: tuple[type[SemqError], ...] = (
+    own.NotSignedIn, own.RoleMissing, own.ForeignForm, own.NoSuchPage, own.BadRequest, own.OidcRefused, own.OidcAway,
+    own.TooManyRequests, own.QueryTooSlow, NotThere, BadArguments, StoreUnavailable, NodeUnreachable, NoAnswer,
+)  # fmt: skip
 REFUSED = 409  # all other refusals by the node
 PROBLEM = "application/problem+json"
 

@@ -17,7 +17,7 @@ def test_a_person_acts_at_the_command_line_under_the_own_name_and_with_the_own_r
     assert [line["detail"] for line in events if line["event"] == "VOIDED"] == ["ordered twice (by olga)"]
     assert semq("audit", "list", "--act", "msg.cancel", *at).data[0]["who"] == "olga"
     assert semq("user", "disable", "olga", *at).data["disabled_at"]
-    semq("msg", "show", lk0, *at, SEMQ_PERSON="olga").fails(1, "SEMQ-2105", "disabled")
+    semq("stuck", "list", *at, SEMQ_PERSON="olga").fails(1, "SEMQ-2105", "disabled")
 
 
 def test_administrators_change_persons(network: Network) -> None:

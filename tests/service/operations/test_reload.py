@@ -10,9 +10,9 @@ from local_node.node import LocalNode
 from semq.amqp import errors as amqp
 from semq.amqp.content import ContentHeader, Properties
 from semq.config import load
+from semq.config.reload_keys import RELOADED
 from semq.config.settings import Settings
 from semq.errors import SemqError
-from semq.service.operations.reload import RELOADED
 from semq.transport.client import ClientLink
 from tests.local_node.test_node import confirming, publish
 from tests.service.inprocess import HUB_CONFIG, LOCAL_CONFIG, InProcess, ask, linked
