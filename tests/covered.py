@@ -36,6 +36,7 @@ platform_node.ask_exchange             local_node/operations/test_trace.py
 platform_node.node                     local_node/test_node.py
 platform_node.ports                    platform_node/operations/test_held.py
 platform_node.operations.instances     platform_node/test_cluster.py
+semq.config.reload_keys                service/operations/test_reload.py
 semq.config.cluster                    platform_node/test_cluster_configuration.py
 semq.engine.hub.carried_link           flows/test_instances.py
 semq.engine.hub.carrier                flows/test_instances.py
@@ -104,6 +105,7 @@ semq.console.pages.health              console/test_pages_in_browser.py
 semq.console.pages.held                console/test_roles_and_forms.py
 semq.console.pages.jobs                console/test_roles_and_forms.py
 semq.console.pages.reconciliation      console/test_roles_and_forms.py
+semq.console.pages.settings            console/test_pages_in_browser.py
 semq.console.pages.stuck               console/test_pages_in_browser.py
 semq.engine.core                       flows/test_documents.py
 semq.engine.hub.copies                 flows/custody/test_refused_copies.py

@@ -8,7 +8,8 @@
 | charts        | charts of documents over time                                                           |
 | words         | texts of nodes that are translated: statuses, events, causes, checks                    |
 | timeline      | the trace of a message as a time line over sender, hub and receiver                     |
-| bulk          | acts on many messages: a fixed selection, a reason, progress                            |
+| acts          | the acts on messages, with their commands                                               |
+| bulk          | the run of an act on messages: a fixed selection, a reason, progress                    |
 | runs          | the run folders of the reconciliation                                                   |
 | live          | server-sent events after which a page refreshes itself                                  |
 

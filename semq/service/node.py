@@ -466,30 +466,18 @@ class Node(Generic[E]):
         """Return the answer of ``node.status``."""
         core = self.engine.core
         return NodeStatus(
-            node=str(self.address),
-            kind=self.settings.node.kind,
-            started_at=utc_text(self.started_at),
-            store_uuid=self.recovered.store_uuid,
-            boot=self.recovered.boot,
-            incarnation=f"{self.recovered.inc:x}",
-            engine_starts=self.engine_starts,
-            store_open=not self._is_lost and not self._is_restarting,
-            counters=dict(core.counters.counts),
-            violations=core.misconduct.seen(core.now_ms() - SHOWN_MS),
-            amqp=self.server.figures(),
-            departures=self.server.departures(),
-            shortage=self.server.alarm,
-            store=self.store.counters,
-            missing_commits=self.store.missing_commits,
-            refused_rows=self.store.refusals.recent(),
-            database=self.requirements.unmet,
-            failing_jobs=self.clockwork.failing(),
-            waiting_work=self.store.waiting,
-            extract=self.nightly.last,
+            node=str(self.address), kind=self.settings.node.kind, started_at=utc_text(self.started_at),
+            store_uuid=self.recovered.store_uuid, boot=self.recovered.boot, incarnation=f"{self.recovered.inc:x}",
+            engine_starts=self.engine_starts, store_open=not self._is_lost and not self._is_restarting,
+            counters=dict(core.counters.counts), violations=core.misconduct.seen(core.now_ms() - SHOWN_MS),
+            amqp=self.server.figures(), departures=self.server.departures(), shortage=self.server.alarm,
+            store=self.store.counters, missing_commits=self.store.missing_commits,
+            refused_rows=self.store.refusals.recent(), database=self.requirements.unmet,
+            failing_jobs=self.clockwork.failing(), waiting_work=self.store.waiting, extract=self.nightly.last,
             credential_files=self._files.status(),
             telemetry=self.telemetry.status() if self.telemetry is not None else None,
             companions={section: companion.status() for section, companion in self.companions.items()},
-        )
+        )  # fmt: skip
 
     async def checks(self) -> list[Check]:
         try:

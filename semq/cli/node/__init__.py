@@ -7,10 +7,11 @@
 | enrolment      | ``node enroll``                                                       |
 | certificates   | ``cert``                                                              |
 | tokens         | ``token``                                                             |
+| users          | ``user``                                                              |
 | audit          | ``audit``                                                             |
 | call           | ``call``: any operation by its name                                   |
 | broker         | ``broker``                                                            |
-| configuration  | ``config check|show``                                                 |
+| configuration  | ``config check|show|reference``                                       |
 | database       | ``db upgrade|check|current|grant|url``                                |
 | backup         | ``db backup|restore``                                                 |
 | process        | ``node init|run``                                                     |
