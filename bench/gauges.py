@@ -68,6 +68,11 @@ def session_s(session: int) -> float:
     return sum(_seconds(fields, OWN_TICKS) for fields in stats().values() if fields[SESSION] == session)
 
 
+def process_s(pid: int) -> float:
+    """Return the processor time, in seconds, of one process."""
+    return _seconds(stats_of(pid), OWN_TICKS)
+
+
 def _postgres_s(stats: dict[int, list[int]], postmaster: int | None) -> float:
     if postmaster is None or postmaster not in stats:
         return 0.0

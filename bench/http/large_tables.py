@@ -15,6 +15,7 @@ from semq.umx_t.status import Direction, SaveFwd, SendStatus
 FIRST_ID = 1 << 40  # the record ids of the first opening of a store are above this number
 PARTNERS = 20
 DAYS = 5
+LINES_PER_DOCUMENT = 4
 
 WAITING = """
 INSERT INTO tb_0031 (object_id, direction, lk0, inc, sid, dest, save_fwd, ack2, ss_status, app_domain, app_type,

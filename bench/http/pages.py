@@ -8,6 +8,9 @@ One node runs without its hub, so that its messages stay in the queue. Before it
     cpu_us            processor time of a document in node, web process and Postgres
     page_p50_ms, page_p99_ms    latency of the console's pages, each opened ``--visits`` times, one after the other
     pages             number of these pages
+    chart_page_p99_ms    of the pages with charts, over ``--days`` days of figures
+    ended_search_p99_ms  of searches for ended documents
+    counting_cpu_share   part of one processor that counts the figures at a million documents a day
     node_slowdown     share by which the rate of an AMQP client falls while a viewer opens a page every second
 """
 
@@ -15,16 +18,18 @@ import argparse
 import asyncio
 import statistics
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from itertools import cycle
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from sqlalchemy import text
+
 from bench import cli
 from bench.cli import Result, say, show
 from bench.errors import Incomplete
-from bench.gauges import session_s
+from bench.gauges import process_s, session_s
 from bench.http import large_tables
 from bench.http.client import HttpConnection
 from semq.app import Client
@@ -35,9 +40,21 @@ from semq.installation.process import NodeProcess
 from semq.service.operations.tokens import new_token
 from semq.store.accounts import add_token
 from semq.store.embedded.server import EmbeddedPostgres
+from semq.store.figures import count_lines
+from semq.store.postgres.migration import engine_of
 from semq.web.node.database import Database
 
 NODE, TARGET = "a", "56001"
+CHARTS = (
+    "/",
+    *(f"/figures?period={period}&partner={to}" for period in ("hour", "day", "week") for to in ("", "50001")),
+)
+ENDED = "/messages?ended=true"
+SEARCHES = (
+    ENDED, f"{ENDED}&from=yesterday&to=yesterday&partner=50001&type=order&state=DELIVERED", f"{ENDED}&key=K0001",
+    f"{ENDED}&from=yesterday&to=today&state=DELIVERED", f"{ENDED}&order=oldest&partner=50007",
+)  # fmt: skip
+A_DAY, SECONDS_OF_DAY = 1_000_000, 86_400  # documents
 ROUNDS = 3  # rounds of the node alone and with an open console, in turns
 VIEWER_PAUSE_S = 1.0  # pause of the simulated viewer after each page
 PUBLISHERS = 32  # tasks that submit over one connection at the same time
@@ -46,6 +63,8 @@ SUMMARY = """
 {documents} documents of {size} bytes by HTTP over {connections} connections, {waiting} waiting, {lines} ledger lines
   submit   {submit_per_s:>8}/s, {p50_ms} ms p50, {p99_ms} ms p99, {cpu_us} µs of processor time each
   pages    {page_p50_ms:>8} ms p50, {page_p99_ms} ms p99 of {pages} pages; slowest {slowest_page}
+           {chart_page_p99_ms:>8} ms p99 of charts, {ended_search_p99_ms} ms p99 of searches for ended documents
+  counting {counting_cpu_share:>8.3%} of a processor at a million documents a day
   node     {node_per_s:>8}/s alone, {node_slowdown:.1%} less with an open console
 """
 
@@ -58,6 +77,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--connections", type=cli.count, default=16, metavar="N", help="HTTP connections (16)")
     parser.add_argument("--waiting", type=cli.count, default=1_000_000, metavar="N", help="waiting rows (1000000)")
     parser.add_argument("--lines", type=cli.count, default=5_000_000, metavar="N", help="ledger lines (5000000)")
+    parser.add_argument("--days", type=cli.count, default=90, metavar="N", help="days of the ledger (90)")
     parser.add_argument("--visits", type=cli.count, default=5, metavar="N", help="times that each page is opened (5)")
     arguments = parser.parse_args(argv)
     return cli.in_folder(lambda folder: run(folder, arguments), arguments, lambda result: SUMMARY.format(**result))
@@ -70,7 +90,7 @@ async def run(folder: Path, arguments: argparse.Namespace) -> Result:
     del places[HUB]
     node = NodeProcess(places[NODE])
     say(f"filling the tables: {arguments.waiting} waiting messages, {arguments.lines} lines of the ledger ...")
-    await asyncio.to_thread(_fill, node, arguments.waiting, arguments.lines)
+    share = await asyncio.to_thread(_fill, node, arguments.waiting, arguments.lines, arguments.days)
     say("starting the node ...")
     try:
         await asyncio.to_thread(node.start)
@@ -80,15 +100,28 @@ async def run(folder: Path, arguments: argparse.Namespace) -> Result:
         result = await _measure(node, link, arguments)
     finally:
         await asyncio.to_thread(node.end_with_database)
-    keys = ("documents", "size", "connections", "waiting", "lines")
-    return {"bench": "http"} | {key: getattr(arguments, key) for key in keys} | result
+    keys = ("documents", "size", "connections", "waiting", "lines", "days")
+    given = {key: getattr(arguments, key) for key in keys}
+    return {"bench": "http"} | given | result | {"counting_cpu_share": share}
 
 
-def _fill(node: NodeProcess, waiting: int, lines: int) -> None:
+def _fill(node: NodeProcess, waiting: int, lines: int, days: int) -> float:
+    """Fill and count the tables of a node; return ``counting_cpu_share``."""
     node.start()  # the first start makes the tables, and begins the numbering of records
     node.end()
     with EmbeddedPostgres(node.place.data_dir) as server:
-        large_tables.fill(server.url, waiting, lines)
+        large_tables.fill(server.url, waiting, lines, days)
+        engine = engine_of(server.url)
+        with engine.connect() as connection:
+            backend = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
+            connection.rollback()
+            before = time.process_time() + process_s(backend)
+            while count_lines(connection):
+                pass
+            used_s = time.process_time() + process_s(backend) - before
+        engine.dispose()
+    documents = lines / large_tables.LINES_PER_DOCUMENT
+    return round(used_s / documents * A_DAY / SECONDS_OF_DAY, 5)
 
 
 async def _measure(node: NodeProcess, link: str, arguments: argparse.Namespace) -> Result:
@@ -114,7 +147,11 @@ async def _measure(node: NodeProcess, link: str, arguments: argparse.Namespace) 
     for connection in connections:
         connection.close()
     browser = await HttpConnection.open(host, port, Cookie=cookie)
-    pages = await _visit(browser, arguments.visits)
+    seconds = await _visit(browser, arguments.visits, console_pages())
+    pages = _described(seconds)
+    for name, paths in (("chart_page_p99_ms", CHARTS), ("ended_search_p99_ms", SEARCHES)):
+        visited = await _visit(browser, arguments.visits, paths)
+        pages[name] = _percentile_ms([value for values in visited.values() for value in values], 99)
     show("pages", pages)
     slowdown = await _slowdown(node, browser, arguments)
     show("node", slowdown)
@@ -157,8 +194,9 @@ def console_pages() -> list[str]:
     return [path for path in paths if "{" not in path and not path.startswith("/live")]
 
 
-async def _visit(browser: HttpConnection, visits: int) -> Result:
-    seconds: dict[str, list[float]] = {path: [] for path in console_pages()}
+async def _visit(browser: HttpConnection, visits: int, paths: Sequence[str]) -> dict[str, list[float]]:
+    """Return the seconds of the visits of each page."""
+    seconds: dict[str, list[float]] = {path: [] for path in paths}
     for path in list(seconds) * visits:
         began = time.perf_counter()
         status, _ = await browser.request("GET", path)
@@ -166,6 +204,10 @@ async def _visit(browser: HttpConnection, visits: int) -> Result:
             seconds[path].append(time.perf_counter() - began)
         elif status not in (303, 404):  # such a page needs parameters in the query
             raise Incomplete(f"{path} was answered {status}")
+    return seconds
+
+
+def _described(seconds: dict[str, list[float]]) -> Result:
     medians = {path: statistics.median(values) for path, values in sorted(seconds.items()) if values}
     all_seconds = [value for values in seconds.values() for value in values]
     return {

@@ -5,7 +5,7 @@ Type, key and size are in another line of the document, so a filter by them read
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sqlalchemy import Connection, Select, and_, case, cast, func, literal_column, or_, select, text, true, tuple_
@@ -25,8 +25,9 @@ from semq.umx_t.status import Outcome
 LINES_MAX = 20_000  # compared lines of one page
 JOINED_MAX = 2_000  # of one page, if each needs the first line of its document
 COUNTED_MAX, COUNTED_JOINED_MAX = 40_000, 2_000  # lines of one count
-BEGAN_DAYS = 7  # longest time from the first line of a document to its end, if the first line is to be found
+NEAR_DAYS = 7  # from the end of a document back: its first line is searched there first, then in older partitions
 DAY_MS = 86_400_000
+OF_FIRST = ("app_domain", "app_type", "app_subtype", "app_key", "size")  # facts in the first line of a document
 # Role | events that end a document
 ENDS: dict[Side, tuple[Event, ...]] = {
     Side.SENDER: (
@@ -164,27 +165,36 @@ def _is_past(wanted: Search, last_at: Any) -> bool:
 
 def _documents(window: Select[Any], wanted: MessageFilter, *, with_first: bool) -> Select[Any]:
     """Return the documents of a window of lines that fit; ``with_first``: with the facts of their first lines."""
-    w, f, a = window.subquery("w"), semq_ledger.alias("f"), semq_ledger.alias("a")
-    days = cast(literal_column(f"'{BEGAN_DAYS} days'"), INTERVAL)
+    w, f, a, o = window.subquery("w"), semq_ledger.alias("f"), semq_ledger.alias("a"), semq_ledger.alias("o")
+    days = cast(literal_column(f"'{NEAR_DAYS} days'"), INTERVAL)
     near = (w.c.at - days, w.c.at + cast(literal_column("'1 hour'"), INTERVAL))
     accepted = select(a.c.number).where(a.c.lk0 == w.c.lk0, a.c.event == Event.ACCEPTED, a.c.at.between(*near))
     is_attempt = and_(w.c.event == Event.REFUSED, w.c.side == Side.SENDER, accepted.exists())
-    facts = [f.c[name] for name in ("app_domain", "app_type", "app_subtype", "app_key", "size")]
+    begins = (Event.ACCEPTED, Event.RECEIVED)
     first = (
-        select(f.c.at.label("began_at"), *facts)
-        .where(
-            f.c.lk0 == w.c.lk0, f.c.side == w.c.side, f.c.at.between(*near),
-            f.c.event.in_([Event.ACCEPTED, Event.RECEIVED, w.c.event]),
-        )
+        select(f.c.at, f.c.event, *(f.c[name] for name in OF_FIRST))
+        .where(f.c.lk0 == w.c.lk0, f.c.side == w.c.side, f.c.at.between(*near), f.c.event.in_([*begins, w.c.event]))
         .order_by(f.c.number)
         .limit(1)
         .lateral("first")
-    )  # fmt: skip
-    query = select(w, *first.c).select_from(w.join(first, true(), isouter=True)) if with_first else select(w)
-    return query.where(~is_attempt, w.c.detail.not_like(f"%{MARKER}"), *_conditions(wanted, w.c, first.c))
+    )
+    # A refused submission and a hub's copy have no such line.
+    has_older = and_(first.c.event.not_in(begins), w.c.event != Event.REFUSED, w.c.side != Side.HUB)
+    older = (
+        select(o.c.at, *(o.c[name] for name in OF_FIRST))
+        .where(has_older, o.c.lk0 == w.c.lk0, o.c.side == w.c.side, o.c.at < near[0], o.c.event.in_(begins))
+        .limit(1)
+        .lateral("older")
+    )
+    names = ("at", *OF_FIRST)
+    facts = {name: func.coalesce(older.c[name], first.c[name]) for name in names}
+    labelled = [fact.label("began_at" if name == "at" else name) for name, fact in facts.items()]
+    joined = w.join(first, true(), isouter=True).join(older, true(), isouter=True)
+    query = select(w, *labelled).select_from(joined) if with_first else select(w)
+    return query.where(~is_attempt, w.c.detail.not_like(f"%{MARKER}"), *_conditions(wanted, w.c, facts))
 
 
-def _conditions(wanted: MessageFilter, c: Any, first: Any) -> Iterator[ColumnElement[bool]]:
+def _conditions(wanted: MessageFilter, c: Any, facts: Mapping[str, Any]) -> Iterator[ColumnElement[bool]]:
     yield from _in_period(wanted, c.at)
     if not wanted.pieces:
         yield c.target.not_like(f"%/{PIECES_USER}")
@@ -199,9 +209,9 @@ def _conditions(wanted: MessageFilter, c: Any, first: Any) -> Iterator[ColumnEle
     if wanted.mark:
         yield literal_column("false")
     if wanted.type:
-        yield first.app_type == wanted.type
+        yield facts["app_type"] == wanted.type
     if wanted.key:
-        yield first.app_key.startswith(wanted.key, autoescape=True)
+        yield facts["app_key"].startswith(wanted.key, autoescape=True)
 
 
 def _facts(row: Any) -> dict[str, Any]:

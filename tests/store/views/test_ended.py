@@ -135,3 +135,17 @@ def test_a_page_of_a_long_ledger_reads_its_window_by_an_index(
     for statement, parameters in statements:
         [[plan]] = connection.exec_driver_sql(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", parameters)
         assert scanned(plan[0]["Plan"]) <= 2 * most, plan
+
+
+@pytest.mark.parametrize("wanted", [MessageFilter(ended=True, key="K-old"), MessageFilter(ended=True, type="contract")])
+def test_type_and_key_of_a_document_that_took_long_are_found(ledger: Connection, wanted: MessageFilter) -> None:
+    month = 30 * 86_400
+    write(ledger, 50, Event.ACCEPTED, -month)
+    write(ledger, 50, Event.DELIVERED, 400)
+    ledger.execute(text("UPDATE semq_ledger SET app_type = 'contract', app_key = 'K-old' WHERE lk0 LIKE '%.50'"))
+    ledger.execute(text("UPDATE semq_ledger SET app_type = '', app_key = '' WHERE lk0 LIKE '%.50' AND event = 5"))
+    ledger.commit()
+    values = {name: getattr(wanted, name) for name in wanted.__struct_fields__}
+    (row,) = ended_page(ledger, Search(**values))["rows"]
+    assert (row["app_key"], row["began_at"]) == ("/contract//K-old", NOON_MS - month * 1000)
+    assert count_ended(ledger, wanted)["matches"] == 1
