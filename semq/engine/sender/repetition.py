@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from semq.engine.core import Core, with_why
 from semq.engine.errors import NotThere, PayloadGone
 from semq.engine.ports import RepeatedDocument, Submission
-from semq.engine.sender.refused_copies import is_kept
+from semq.engine.sender.endings import is_kept
 from semq.engine.stored_envelopes import decode_envelope
 from semq.engine.time.expiry import is_expired
 from semq.store.rows import Event, Outbound, Side
