@@ -94,7 +94,7 @@ BEGIN
 END $$;
 
 -- The state of a message of this node: its outcome if it has ended, else its status. Only details of the ledger with an error
--- code are reasons.
+-- code are reasons. The last line has the highest number: its time may be earlier, after a clock was set back.
 CREATE OR REPLACE FUNCTION semq_state(lk0 text)
 RETURNS TABLE (state text, reason_code text, reason_text text, changed_at timestamptz)
 LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
@@ -102,7 +102,7 @@ LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
         SELECT l.event, l.at, substring(l.detail FROM '^SEMQ-[0-9]{4}') AS code, l.detail
         FROM semq_ledger l
         WHERE l.lk0 = $1 AND l.side = 1 AND (l.event BETWEEN 1 AND 10 OR l.event = 16)
-        ORDER BY l.at DESC, l.number DESC LIMIT 1
+        ORDER BY l.number DESC LIMIT 1
     )
     SELECT
         CASE coalesce(q.outcome, q.ss_status)
@@ -137,7 +137,7 @@ LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
             SELECT substr(l.detail, length('continues as ') + 1) AS lk0
             FROM semq_ledger l
             WHERE l.lk0 = n.lk0 AND l.side = 1 AND l.event = 29 AND starts_with(l.detail, 'continues as ')
-            ORDER BY l.at DESC LIMIT 1
+            ORDER BY l.number DESC LIMIT 1
         ) l
         WHERE n.place < 1000 AND NOT EXISTS (
             SELECT FROM tb_0031 q WHERE q.object_id = split_part(n.lk0, '.', 6)::bigint AND q.lk0 = n.lk0

@@ -67,7 +67,7 @@ def with_errors(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> li
             "error": line.detail.strip(),
             "failed_at": round(line.at.timestamp() * 1000),
         }
-        for line in connection.execute(query.order_by(c.at, c.number))
+        for line in connection.execute(query.order_by(c.number))
     }
     unknown = {"error": "", "failed_at": None}
     return [

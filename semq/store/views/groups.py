@@ -73,7 +73,7 @@ def _read_lines(connection: Connection, members: Sequence[_Member]) -> None:
         query = select(c.lk0, c.event, c.target, c.detail).where(
             c.lk0.in_(by_lk0), c.side == Side.SENDER, c.event.in_([Event.ACCEPTED, Event.OPERATOR, *_ENDS])
         )
-        for line in connection.execute(query.order_by(c.at, c.number)):
+        for line in connection.execute(query.order_by(c.number)):
             member = by_lk0[line.lk0]
             if line.event == Event.ACCEPTED:
                 member.facts["target"] = line.target

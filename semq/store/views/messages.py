@@ -53,9 +53,9 @@ def waiting_for(connection: Connection, user: str, at_most: int) -> int:
 
 
 def trace(connection: Connection, lk0: str) -> list[dict[str, Any]]:
-    """Return the first ``TRACE_MAX`` lines of this node's ledger about a message, in order of time."""
+    """Return the first ``TRACE_MAX`` lines of this node's ledger about a message, in the order in which they were written."""
     c = semq_ledger.c
-    query = select(semq_ledger).where(c.lk0 == lk0).order_by(c.at, c.number).limit(TRACE_MAX)
+    query = select(semq_ledger).where(c.lk0 == lk0).order_by(c.number).limit(TRACE_MAX)
     return [_line(row) for row in connection.execute(query)]
 
 

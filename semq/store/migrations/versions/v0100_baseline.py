@@ -7,7 +7,7 @@ from semq.store.postgres.migration import run
 revision = "0100"
 down_revision = None
 # Fingerprint of the functions and views in ``semq.store.sql`` as of this revision.
-functions = "ab43a8b81b772714acb6f0a58ad5953e3bd32be84b4173a17c3db04c7a8fda0c"
+functions = "d0590d3793b90a5be2832be915adf2ff1b7ecf6a0671e3c67fe7bb8290eb859e"
 
 
 def upgrade() -> None:
