@@ -151,6 +151,11 @@ class MemoryStore:
         return bool(self._queue) and not self._is_due
 
     @property
+    def open_unit(self) -> Unit | None:
+        """The unit that is decided and not committed."""
+        return self._unit
+
+    @property
     def is_lost(self) -> bool:
         return self._fault is not None
 

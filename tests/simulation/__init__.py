@@ -10,7 +10,7 @@
 | `documents`      | documents that are scheduled, to groups, or in pieces, and their invariants              |
 | `direct`         | direct sessions of pairs of local nodes                                                  |
 | `disturbances`   | kinds of faults; false hints; hints aimed at rare cells of the grids (decision tables)   |
-| `oracle`         | the invariants of PROTOCOL.md section 6                                                  |
+| `oracle`         | the invariants of PROTOCOL.md section 6; occasions of the rules of section 7             |
 | `world`          | the run of one seed; checks that all work ends                                           |
 | `instances`      | runs with several instances of the hub, a carrier with faults, and homes that move       |
 | `campaign`       | many seeds on many processors, counted                                                   |
@@ -19,5 +19,6 @@
 | `mutations`      | rules of PROTOCOL.md, each removed from the engine by a patch                            |
 | `faulty_rules`   | what the mutations put in the place of the rules                                         |
 
-`./run simulate --seeds 5000 [--instances 3]`; a failing seed prints the command that replays it.
+`./run simulate --seeds 5000 [--instances 3]`; a failing seed prints the command that replays it. Without options, seeds
+draw all features of ``plan.FEATURES``.
 """

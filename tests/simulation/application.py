@@ -3,6 +3,7 @@
 If the result of a submission is unknown, the application repeats it with the same token (PROTOCOL.md section 14).
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -80,6 +81,7 @@ class SimulatedApplications:
         self.host = host
         self.capacity = 0
         self._life = 0
+        self._attempts: Counter[str] = Counter()  #: submissions of each token
         self._unanswered: set[int] = set()
         self._joined: dict[int, list[int]] = {}  #: pieces of delivered documents, by row of the manifest
         self._users = ("", *USERS) if "groups" in world.plan.kinds else ("",)
@@ -111,7 +113,8 @@ class SimulatedApplications:
             return
         self.world.oracle.submitted(documents)
         for document in documents:
-            self.world.time.after(20.0, self._repeat, document)
+            self._attempts[document.token] += 1
+            self._repeat_after(20.0, document)
 
     def _submission(self, document: PlannedDocument) -> Submission:
         return Submission(
@@ -135,8 +138,12 @@ class SimulatedApplications:
         now: int = self.host.engine.core.now_ms()
         return now + round(document.scheduled_s * 1000)
 
-    def _repeat(self, document: PlannedDocument) -> None:
-        if document.token not in self.world.oracle.answered:
+    def _repeat_after(self, delay_s: float, document: PlannedDocument) -> None:
+        """Plan to repeat a submission, unless it is answered or repeated before."""
+        self.world.time.after(delay_s, self._repeat, document, self._attempts[document.token])
+
+    def _repeat(self, document: PlannedDocument, attempt: int) -> None:
+        if document.token not in self.world.oracle.answered and attempt == self._attempts[document.token]:
             self.submit([document])
 
     def _accepted(self, document: PlannedDocument, accepted: Accepted) -> None:
@@ -183,7 +190,7 @@ class SimulatedApplications:
         if isinstance(error, BadInput):
             self.world.oracle.turned_away(document, error)
             return
-        self.world.time.after(self.world.chance.uniform(0.1, 5.0), self._repeat, document)
+        self._repeat_after(self.world.chance.uniform(0.1, 5.0), document)
 
     def act(self, what: str, lk0: LK0) -> None:
         """Cancel a message or have it sent again; ``what`` is ``cancel`` or ``resend``."""

@@ -4,7 +4,7 @@ import gc
 import logging
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -17,6 +17,7 @@ from semq.umx_t.grids import GRIDS, HANDLING, HUB, SENDER, SENDER_12, SenderEven
 from tests.simulation.disturbances.drills import Goal
 from tests.simulation.instances import InstancesWorld
 from tests.simulation.mutations import MUTATIONS
+from tests.simulation.oracle.rules import RULES, Cell, occasions
 from tests.simulation.plan import draw
 from tests.simulation.world import CellCoverage, SeedResult, Trace, World
 
@@ -24,7 +25,6 @@ SHARE = 50  # seeds that a process takes at a time
 DRILLS = 200  # largest number of seeds that are tried for one cell
 GC_THRESHOLDS = 100_000, 20, 100
 FINDING_KINDS = ("violations", "lost", "duplicated", "unclean")
-Cell = tuple[str, str, str]
 # Grid without goals | sets of fault kinds that lead to its cells; each seed uses one set.
 FOCUS_OF: dict[str, tuple[frozenset[str], ...]] = {
     HUB.name: (
@@ -48,7 +48,27 @@ class Totals:
     counts: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
     failed: list[tuple[int, str]] = field(default_factory=list)  #: seed, and the violation
-    cells: set[Cell] = field(default_factory=set)
+    kinds: Counter[str] = field(default_factory=Counter)  #: seeds by kind of fault and feature
+    cells: Counter[Cell] = field(default_factory=Counter)
+    exercised: Counter[str] = field(default_factory=Counter)  #: seeds with an occasion of a rule
+    occasions: Counter[str] = field(default_factory=Counter)  #: of each rule
+
+    def add_seed(self, result: SeedResult) -> None:
+        """Add the result of one seed."""
+        self.seeds += 1
+        self.steps += result.steps
+        self.faults += result.faults
+        self.frames += result.frames
+        self.messages += result.messages
+        self.outcomes += result.outcomes
+        self.kinds.update(result.kinds)
+        self.cells += result.cells
+        of_rules = occasions(result.occasions, result.cells)
+        self.exercised.update((+of_rules).keys())
+        self.occasions += of_rules
+        if result.found:
+            self.counts.update(result.found.keys())
+            self.failed.append((result.seed, "; ".join(f"{kind}: {text}" for kind, text in result.found.items())))
 
     def add(self, other: "Totals") -> None:
         self.seeds += other.seeds
@@ -59,7 +79,10 @@ class Totals:
         self.counts += other.counts
         self.outcomes += other.outcomes
         self.failed += other.failed
-        self.cells |= other.cells
+        self.kinds += other.kinds
+        self.cells += other.cells
+        self.exercised += other.exercised
+        self.occasions += other.occasions
 
     @property
     def is_clean(self) -> bool:
@@ -80,6 +103,11 @@ class Totals:
                 "reached": reached,
                 "missing": [" ".join(cell) for cell in missing],
             },
+            "kinds": dict(sorted(self.kinds.items())),
+            "rules": {
+                rule.name: {"seeds": self.exercised[rule.name], "occasions": self.occasions[rule.name]}
+                for rule in RULES
+            },
             "failed_seeds": sorted(seed for seed, _ in self.failed)[:100],
         }
 
@@ -98,9 +126,11 @@ def run_seed(
     ``instances``: as for ``run_campaign``; ``hell``, ``focus`` and ``goal``: as for ``plan.draw``.
     """
     plan = draw(seed, hell, focus, goal)
-    if count := instances or plan.instances:
-        return InstancesWorld(plan, count, trace).run()
-    return World(plan, trace).run()
+    count = instances or plan.instances
+    with CellCoverage() as watched:
+        result = InstancesWorld(plan, count, trace).run() if count else World(plan, trace).run()
+    result.cells = watched.cells
+    return result
 
 
 def run_share(
@@ -124,21 +154,10 @@ def run_share(
         if mutation:
             focus |= MUTATIONS[mutation].focus
             stack.enter_context(MUTATIONS[mutation].applied())
-        watched = stack.enter_context(CellCoverage())
         for seed in range(first, first + count):
-            result = run_seed(seed, hell, focus, goal, instances=instances)
-            totals.seeds += 1
-            totals.steps += result.steps
-            totals.faults += result.faults
-            totals.frames += result.frames
-            totals.messages += result.messages
-            totals.outcomes.update(result.outcomes)
-            if result.found:
-                totals.counts.update(result.found.keys())
-                totals.failed.append((seed, "; ".join(f"{kind}: {text}" for kind, text in result.found.items())))
-                if stop:
-                    break
-        totals.cells = watched.cells
+            totals.add_seed(run_seed(seed, hell, focus, goal, instances=instances))
+            if stop and totals.failed:
+                break
     return totals
 
 
@@ -208,10 +227,17 @@ def run_with_drills(count: int, known: Mapping[Cell, int]) -> Totals:
     return totals
 
 
-def coverage(cells: set[Cell]) -> tuple[int, Sequence[Cell]]:
+def coverage(cells: Collection[Cell]) -> tuple[int, Sequence[Cell]]:
     """Return the number of decided cells that were reached, and the decided cells that were not."""
     decided = {(grid.name, standing.name, on.name) for grid in GRIDS for standing, on in grid.cells()}
-    return len(decided & cells), sorted(decided - cells)
+    return len(decided.intersection(cells)), sorted(decided.difference(cells))
+
+
+def table_of_rules(exercised: Mapping[str, int], of_rules: Mapping[str, int]) -> Iterator[str]:
+    """Yield a line for each rule: the number of seeds that exercised it, and how often it could have failed."""
+    yield f"{'rule':20} {'seeds':>6} {'occasions':>9}"
+    for rule in RULES:
+        yield f"{rule.name:20} {exercised.get(rule.name, 0):6} {of_rules.get(rule.name, 0):9}  {rule.occasion}"
 
 
 def prepare_process() -> None:

@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 
@@ -19,9 +20,11 @@ from tests.simulation.campaign import (
     print_progress,
     run_campaign,
     run_seed,
+    table_of_rules,
 )
 from tests.simulation.disturbances.drills import Goal
 from tests.simulation.mutations import MUTATIONS
+from tests.simulation.oracle.rules import occasions
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -90,6 +93,9 @@ def _replay(options: argparse.Namespace) -> int:
             options.replay, _hell_or_drawn(options), focus, _goal(options), instances=options.instances, trace=trace
         )
     print(f"seed={result.seed} steps={result.steps} faults={result.faults} messages={result.messages}")
+    of_rules = occasions(result.occasions, result.cells)
+    for line in table_of_rules(Counter((+of_rules).keys()), of_rules):
+        print(line)
     for kind, text in result.found.items():
         print(f"{kind}: {text}")
     return 1 if result.found else 0
@@ -121,21 +127,29 @@ def _campaign(options: argparse.Namespace) -> int:
             spent = time.monotonic() - began
             print_progress(f"{totals.seeds} seeds, {totals.steps} steps, {len(totals.failed)} failed, {spent:.0f} s")
     if options.cover and totals.is_clean:
-        for cell, reached_by in cover(totals, options.first):
-            name = " ".join(cell)
-            if reached_by is not None:
-                focus = ",".join(sorted(focus_of(cell[0], reached_by)))
-                print_progress(
-                    f"{name}: reached by --replay {reached_by} " + (f"--focus {focus}" if focus else f"--goal '{name}'")
-                )
-        for failed, text in totals.failed:
-            print_progress(f"FAILED seed={failed} in a drill: {text[:600]}")
+        _cover(totals, options.first)
     report = totals.report()
     if options.json:
         print(json.dumps(report))
     else:
+        del report["rules"]
         for name, value in report.items():
             print(f"{name}: {value}")
+        for line in table_of_rules(totals.exercised, totals.occasions):
+            print(line)
     for cell in report["coverage"]["missing"]:
         print_progress(f"not reached: {cell}")
     return 0 if totals.is_clean else 1
+
+
+def _cover(totals: Totals, first: int) -> None:
+    """Drill the cells that were not reached."""
+    for cell, reached_by in cover(totals, first):
+        name = " ".join(cell)
+        if reached_by is not None:
+            focus = ",".join(sorted(focus_of(cell[0], reached_by)))
+            print_progress(
+                f"{name}: reached by --replay {reached_by} " + (f"--focus {focus}" if focus else f"--goal '{name}'")
+            )
+    for failed, text in totals.failed:
+        print_progress(f"FAILED seed={failed} in a drill: {text[:600]}")

@@ -83,6 +83,7 @@ class Host:
         """Set the clock ``skew_s`` seconds ahead of the true time."""
         self.skew_s = skew_s
         self.clock_was_set = True
+        self.world.oracle.clock_set(self)
         if self.engine is not None:
             self.clock.skew_s = skew_s
 
@@ -111,6 +112,8 @@ class Host:
         if self.engine is None:
             return
         self.world.trace("crashes", self.name, "")
+        if self.store is not None and self.store.open_unit is not None:
+            self.world.oracle.undone(self.store.open_unit)
         self.engine = self.store = None
         self.after_crash()
         if restart_s is not None:
@@ -145,6 +148,7 @@ class Host:
         link = self.open_link()
         if link is not None and (hints := self.world.faults.draw_hints(link, [])):
             self.world.trace_all("rumour", self.name, hints)
+            self.world.oracle.heard(self, hints)
             self.engine.receive(link, hints)
             self.note_room(link)
 
@@ -164,6 +168,7 @@ class Host:
             self.plan_tick()
 
     def receive(self, link: SimLink, frames: Sequence[Frame]) -> None:
+        self.world.oracle.heard(self, frames)
         self.engine.receive(link, frames)
         self.plan_tick()
 
@@ -224,6 +229,8 @@ class Host:
                 fault = self.world.faults.commit_fault(self)
                 if fault is not CommitFault.NONE:
                     self.world.trace("commit", self.name, fault)
+                    assert store.open_unit is not None
+                    self.world.oracle.undone(store.open_unit)
                 store.commit(fault)
                 if self.world.plan.goal is not None and self.world.plan.goal[2] is SenderEvent.claim:
                     self.receive_rumours()  # before the engine is notified of this commit and claims waiting rows

@@ -38,14 +38,17 @@ class Theme:
 
 
 THEME_SHARE = 0.3  # of the seeds that are no drills
-# Seeds without a theme have more features if ``seed % EVERY == AT``.
-SCHEDULE_EVERY, SCHEDULE_AT = 10, 7  # some documents are scheduled (@NotBefore)
-DIRECT_EVERY, DIRECT_AT = 10, 3  # nodes also have direct sessions
-NO_HUB_EVERY, NO_HUB_AT = 20, 9  # nodes have no hub, only direct sessions
-GROUPS_EVERY, GROUPS_AT = 4, 3  # some documents are for a group, or for all users of an institution
-PIECES_EVERY, PIECES_AT = 10, 1  # some documents are in pieces
-INSTANCES_EVERY, INSTANCES_AT = 8, 6  # the hub has several instances
-SIGNED_EVERY = 2  # all seeds without a focus, also those with a theme: institutions believe signed floors only
+# Features of seeds without a focus: their shares. Each is drawn alone, so that every two of them meet.
+FEATURES: dict[str, float] = {
+    "signed": 0.5,  # institutions believe signed floors only
+    "instances": 0.125,  # the hub has several instances
+    "direct": 0.1,  # nodes also have direct sessions
+    "no_hub": 0.05,  # nodes have no hub, only direct sessions
+    "groups": 0.25,  # some documents are for a group, or for all users of an institution
+    "schedule": 0.1,  # some documents are scheduled (@NotBefore)
+    "pieces": 0.1,  # some documents are in pieces
+}
+ALSO_IN_DRILLS = frozenset({"signed"})  # the others would lead away from the cell at which a drill aims
 DRILL_EVERY = 5  # the goals take turns
 DRILL_3 = Theme("restore_local restore_hub hold offline other_store operator rumours refusal poison cancel", acts=0.5)
 # For the events in TRUTHS. Frames are lost, and their sender is not informed.
@@ -107,7 +110,7 @@ class Plan:
     @property
     def instances(self) -> int:
         """The number of instances of the hub; 0: one process at a time."""
-        return 2 + self.seed // INSTANCES_EVERY % 2 if "instances" in self.kinds else 0
+        return 2 + self.seed % 2 if "instances" in self.kinds else 0
 
     @property
     def has_hub(self) -> bool:
@@ -130,20 +133,8 @@ def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(
     if theme:
         focus = frozenset(theme.kinds.split())
         kinds = (kinds if hell and not goal else frozenset()) | (focus if hell else focus - set(HELL_ONLY))
-    if theme is None and not focus and seed % SCHEDULE_EVERY == SCHEDULE_AT:
-        kinds |= {"schedule"}
-    if theme is None and not focus and seed % DIRECT_EVERY == DIRECT_AT:
-        kinds |= {"direct"}
-    if theme is None and not focus and seed % GROUPS_EVERY == GROUPS_AT:
-        kinds |= {"groups"}
-    if theme is None and not focus and seed % NO_HUB_EVERY == NO_HUB_AT:
-        kinds |= {"no_hub"}
-    if theme is None and not focus and seed % PIECES_EVERY == PIECES_AT:
-        kinds |= {"pieces"}
-    if theme is None and not focus and seed % INSTANCES_EVERY == INSTANCES_AT:
-        kinds |= {"instances"}
-    if not has_focus and seed // 2 % SIGNED_EVERY == 0:
-        kinds |= {"signed"}
+    if not has_focus:
+        kinds |= _features(seed) & (ALSO_IN_DRILLS if goal is not None else FEATURES.keys())
     if "no_hub" in kinds:
         kinds = kinds - set(OF_THE_HUB) - {"groups", "instances"} | {"direct"}
     locals_ = chance.choice((2, 2, 2, 3, 3, 4))
@@ -185,6 +176,11 @@ def _theme(chance: Random, seed: int, goal: Goal | None) -> tuple[Theme | None, 
     else:
         theme = DRILL_BACK if standing is SenderState.SS_INIT else DRILL_12
     return replace(theme, poison=0.8) if news is SenderEvent.rej else theme, goal
+
+
+def _features(seed: int) -> frozenset[str]:
+    """Draw features by generators of their own, so that seeds keep their other decisions."""
+    return frozenset(name for name, share in FEATURES.items() if Random(f"{seed}/{name}").random() < share)
 
 
 def _kinds(chance: Random, hell: bool) -> frozenset[str]:

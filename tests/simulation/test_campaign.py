@@ -21,11 +21,14 @@ from tests import depth
 from tests.depth import deeper
 from tests.simulation.campaign import Totals, focus_of, run_share, run_with_drills
 from tests.simulation.command import main
+from tests.simulation.disturbances.faults import ALL_KINDS
+from tests.simulation.oracle.rules import RULES
 from tests.simulation.runs import SimulatorProcess
 
 ROOT = Path(__file__).parents[2]
 SEEDS, SEEDS_DEEP = 1000, 5000
 SHARES = 10
+RULES_MIN = len(RULES) - 5  # rules that each share exercises
 # Cells that few drills reach, each with a seed whose drill has reached it; a usual run tries this seed first.
 KNOWN_TABLE = """
 class12  FINAL       claim         33
@@ -67,11 +70,14 @@ def test_a_share_of_the_campaign_finds_no_violation(runs: SimulatorProcess, size
     totals = runs(run_share, share * size, size)
     expect_no_violation(totals, size)
     assert totals.outcomes["DELIVERED"] > totals.messages / 3
+    assert len(totals.exercised) >= RULES_MIN
+    assert totals.kinds.keys() >= ALL_KINDS - {"second_thoughts"}
 
 
 def test_every_decided_cell_of_the_grids_is_reached(runs: SimulatorProcess, size: int) -> None:
     totals = runs(run_with_drills, size, {} if depth.is_deep else KNOWN)
     expect_no_violation(totals, size)
+    assert [rule.name for rule in RULES if not totals.occasions[rule.name]] == []
     coverage = totals.report()["coverage"]
     assert coverage["missing"] == []
     assert coverage["reached"] == sum(1 for grid in GRIDS for _ in grid.cells())

@@ -21,7 +21,8 @@ from tests.simulation.documents.pieces import SimulatedPieces
 from tests.simulation.host import Host, HubHost, LocalHost
 from tests.simulation.network import SimLink
 from tests.simulation.oracle.messages import BackupRecord, SimulatedMessage
-from tests.simulation.oracle.oracle import InvariantBroken, Oracle
+from tests.simulation.oracle.oracle import InvariantBroken
+from tests.simulation.oracle.rules import Cell, CountingOracle
 from tests.simulation.oracle.truth import was_taken_and_refused
 from tests.simulation.plan import NAMES, Plan
 from tests.simulation.timeline import EPOCH, Timeline
@@ -54,6 +55,9 @@ class SeedResult:
     messages: int = 0
     found: dict[str, str] = field(default_factory=dict)  #: a finding by kind: violations, lost, duplicated, unclean
     outcomes: Counter[str] = field(default_factory=Counter)
+    kinds: frozenset[str] = frozenset()  #: of the plan
+    cells: Counter[Cell] = field(default_factory=Counter)  #: events in each cell of the grids
+    occasions: Counter[str] = field(default_factory=Counter)  #: of the rules, beside those in cells
 
 
 # Outcomes that a message of class 3 may have although nothing of it has arrived: the hub refused the only copy, or the
@@ -70,7 +74,7 @@ class World:
         self.in_transit = 0  #: number of frames and of messages of the carrier
         self.unaware_of_cut = 0  #: number of ends of cut sessions whose nodes are not notified yet
         self.struck_off: set[str] = set()  #: institutions that the hub does not serve now
-        self.oracle, self.pieces = Oracle(self), SimulatedPieces(self)
+        self.oracle, self.pieces = CountingOracle(self), SimulatedPieces(self)
         self.locals = [LocalHost(self, name) for name in NAMES[: plan.locals]]
         self.direct = DirectPairs(self)
         self.hub_stores = [self._new_hub_store(number) for number in range(1, plan.hub_stores + 1)]
@@ -174,6 +178,7 @@ class World:
             result.found["violations"] = traceback.format_exc()
         result.steps, result.faults, result.frames = self.time.steps, self.faults.count, self.oracle.frames
         result.messages = len(self.oracle.messages)
+        result.kinds, result.occasions = self.plan.kinds, self.oracle.counts
         result.outcomes.update(str(m.outcome.name if m.outcome else None) for m in self.oracle.messages.values())
         return result
 
@@ -340,10 +345,10 @@ def show_record(record: msgspec.Struct) -> str:
 
 
 class CellCoverage:
-    """The cells of the grids that are reached while the context is open."""
+    """Counts the events in each cell of the grids while the context is open."""
 
     def __init__(self) -> None:
-        self.cells: set[tuple[str, str, str]] = set()
+        self.cells: Counter[Cell] = Counter()
         self._step = Grid.step
 
     def __enter__(self) -> "CellCoverage":
@@ -351,7 +356,7 @@ class CellCoverage:
 
         # ``_name_`` for speed: ``name`` is computed at each access.
         def watched(grid: Grid, standing: object, on: object) -> object:  # type: ignore[type-arg]
-            cells.add((grid.name, standing._name_, on._name_))  # type: ignore[attr-defined]
+            cells[grid.name, standing._name_, on._name_] += 1  # type: ignore[attr-defined]
             return step(grid, standing, on)
 
         Grid.step = watched  # type: ignore[method-assign, assignment]

@@ -65,6 +65,7 @@ KINDS: dict[str, float] = {
 ADDED = ("direct", "schedule", "groups", "no_hub", "second_thoughts", "pieces", "instances", "signed")
 # Occurrences per 100 seconds: cuts of direct sessions, and removals of pieces that wait for their manifest.
 ADDED_RATES = {"direct": 6.0, "pieces": 2.0}
+COPIES_S = 2.0  # between looks whether a store of the hub has copies
 # Kinds that need a hub.
 OF_THE_HUB = (
     "crash_hub", "takeover", "other_store", "act_on_copies", "strike_off", "restore_hub", "wipe_hub", "lose_store",
@@ -376,9 +377,13 @@ class Faults:
         self._restore(tables, Tables(tables.store_uuid), BackupRecord())
 
     def lose_store(self) -> None:
-        if len(self.world.hub_stores) > 1:
-            store = self.world.lose_hub_store(self.chance.choice(self.world.hub_stores))
+        """Lose a store with copies; while there is none, wait for it."""
+        stores = self.world.hub_stores if len(self.world.hub_stores) > 1 else []
+        if holding := [each for each in stores if each.tables.outbound]:
+            store = self.world.lose_hub_store(self.chance.choice(holding))
             self.world.time.after(self.chance.choice((0.1, 20.0, 100.0)), self.retire, store)
+        elif self.active and stores:
+            self.world.time.after(COPIES_S, self.lose_store)
 
     def retire(self, store: Store) -> None:
         """Declare the loss at the processes of the hub, again every 20 s: a restore may lose the declaration."""
