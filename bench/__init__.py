@@ -15,7 +15,6 @@
 | large                     | ``./run bench large``: one large document                                      |
 | beside, bulk              | ``large --beside``: small documents beside large ones; the process of the large |
 | datagrams, udp_relay      | documents as datagrams; a relay that loses some                                |
-| soak                      | a steady load for many minutes                                                 |
 | rabbitmq                  | SEMQ's nodes, and a node as a plain broker, compared with RabbitMQ             |
 | versions                  | this version compared with an older one                                        |
 | http                      | submissions and pages over HTTP, with large tables                             |

@@ -9,7 +9,7 @@ are measured at the same time. Options add work:
     --partners N    A sends to N institutions in turn, each with its own node
 
     ./run bench against | broker | cluster | datagrams | everyday | http | large | peers | reconcile | secrecy |
-                sessions | soak
+                sessions
                     other benchmarks, each with --help
 
 Exit status: 0 with figures; 1 without figures, because documents were lost, repeated or damaged, a node died, or there
@@ -45,7 +45,6 @@ OTHERS = {
     "reconcile": "bench.reconciliation.nightly_job",
     "secrecy": "bench.secrecy",
     "sessions": "bench.sessions",
-    "soak": "bench.soak",
 }
 WARM_UP = 500  # documents
 LATENCY_S = 10  # duration of the latency phase

@@ -10,18 +10,20 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
+from psycopg.rows import class_row
 
 from semq.engine.errors import GroupRefused, PieceNotDelivered, RefusedByOperator, TargetNotAllowed, UnknownTarget
 from semq.installation.configuration import HUB
 from semq.seal.errors import CertificateUnvouched, KeyUnknown, SignerGone, SignerUnknown
 from semq.store.postgres.errors import RowRefused
 from semq.umx_t.status import Arrival
-from tests.campaign.notebook import PermittedOutcome
+from tests.campaign.notebook import PermittedOutcome, RestoredStore
 from tests.campaign.world import ADDRESSES, CampaignWorld, definitions
 from tests.crash import node_requests
+from tests.crash.armed.process import CrashProcess
 from tests.crash.excuses import MORE, AlarmLine
 from tests.crash.faults import CycleFault
 
@@ -37,6 +39,13 @@ CREATE OR REPLACE TRIGGER campaign_rule BEFORE INSERT ON tb_0030 FOR EACH ROW
 WHEN (NEW.status = {received} AND NEW.app_type = '{kind}') EXECUTE FUNCTION campaign_rule()
 """
 CAMPAIGN = "campaign"  # reason of all acts
+
+
+class LedgerLineRow(NamedTuple):
+    lk0: str
+    app_key: str  #: of the first line about a message: the number of the document
+
+
 Act = Callable[[CampaignWorld, CycleFault], Awaitable[None]]
 
 
@@ -73,7 +82,7 @@ async def roll_authority(world: CampaignWorld, fault: CycleFault) -> None:
 async def revoke(world: CampaignWorld, fault: CycleFault) -> None:
     """Revoke the certificates of an institution; its node enrols again, with another key."""
     began = time.time()
-    async with world.revoking[fault.where]:
+    async with world.stopping[fault.where]:
         await world.revoke(fault.where)
         await world.enrol_again(fault.where)
     codes = (SignerGone.code, SignerUnknown.code, KeyUnknown.code)
@@ -81,6 +90,37 @@ async def revoke(world: CampaignWorld, fault: CycleFault) -> None:
         PermittedOutcome(began, time.time(), codes, source=fault.where),
         PermittedOutcome(began, time.time(), codes, target=ADDRESSES[fault.where]),
     ]
+
+
+async def restore(world: CampaignWorld, fault: CycleFault) -> None:
+    """Make a backup of a node's database, and put it back a little later."""
+    name, node = fault.where, world.nodes[fault.where]
+    data, backup = node.postgres.data, world.folder / f"backup-{name}"
+    async with world.stopping[name]:
+        await node.down(orderly=True)
+        kept = await asyncio.to_thread(_read_ledger, node)
+        await asyncio.to_thread(shutil.copytree, data, backup)
+        began = time.time()
+        node.up()
+    await asyncio.sleep(fault.value)
+    async with world.stopping[name]:
+        await node.down()
+        lines = await asyncio.to_thread(_read_ledger, node)
+        await asyncio.to_thread(shutil.rmtree, data)
+        await asyncio.to_thread(backup.rename, data)
+        names = frozenset(line.lk0 for line in lines[len(kept) :] if line.lk0)
+        numbers = frozenset(int(line.app_key) for line in lines if line.lk0 in names and line.app_key.isdigit())
+        world.notebook.restore(RestoredStore(name, ADDRESSES[name], began, time.time(), names, numbers))
+        node.up()
+
+
+def _read_ledger(node: CrashProcess) -> list[LedgerLineRow]:
+    """Return the lines of a node's ledger, and leave its database server stopped."""
+    node.postgres.start()
+    with psycopg.connect(node.database, row_factory=class_row(LedgerLineRow)) as connection:
+        lines = connection.execute("SELECT lk0, app_key FROM semq_ledger ORDER BY number").fetchall()
+    node.postgres.stop()
+    return lines
 
 
 async def operate(world: CampaignWorld, fault: CycleFault) -> None:
@@ -202,6 +242,7 @@ ACTS: dict[str, Act] = {
     "quota": reduce_quota,
     "roll": roll_authority,
     "revoke": revoke,
+    "restore": restore,
     "operator": operate,
     "hub operator": operate_hub,
     "unmount": unmount,

@@ -27,7 +27,7 @@ from tests.campaign.judgement import KINDS, AgreementJudge, Disagreements
 from tests.campaign.notebook import CANCELLED, CONFIRMED, IN_DOUBT, Handed, Notebook
 from tests.campaign.plan import CampaignPlan
 from tests.campaign.samples import Sample
-from tests.campaign.senders import DoorAnswer, InDoubt, SenderProgram
+from tests.campaign.senders import BYTES_PER_S, DoorAnswer, InDoubt, SenderProgram
 from tests.campaign.statements import LedgerStatements
 from tests.campaign.traffic import Traffic
 from tests.campaign.world import CampaignWorld, InstitutionRow
@@ -156,10 +156,11 @@ class DoorCampaign:
         await self._world.wait_until_ready()
         await acts.until_authority_is_changed(self._world)
         self._say("the last fault has ended; waiting for the answers")
-        done, pending = await asyncio.wait(lanes, timeout=DRAIN_S) if lanes else (set(), set())
+        drain_s = self._drain_s
+        done, pending = await asyncio.wait(lanes, timeout=drain_s) if lanes else (set(), set())
         for lane in pending:
             lane.cancel()
-            self._world.complaints.append(f"a lane got no answer for {DRAIN_S:g} s after the last fault")
+            self._world.complaints.append(f"a lane got no answer for {drain_s:.0f} s after the last fault")
         for lane in done:
             lane.result()
 
@@ -232,12 +233,20 @@ class DoorCampaign:
 
     # ------------------------------------------------------------ the end
 
+    @property
+    def _drain_s(self) -> float:
+        """The time within which everything has to end after the last fault."""
+        return (
+            DRAIN_S
+            + 2 * sum(each.size for each in self._notebook.documents.values() if "huge" in each.traits) / BYTES_PER_S
+        )
+
     async def _settle(self) -> None:
         """Wait until nothing waits at any node, and the applications were told all outcomes."""
         began = time.monotonic()
         rows: dict[str, int] = {}
         try:
-            async with asyncio.timeout(DRAIN_S):
+            async with asyncio.timeout(self._drain_s):
                 for turn in count():
                     try:
                         rows = await asyncio.to_thread(statements.waiting, self._world)
@@ -249,7 +258,7 @@ class DoorCampaign:
                         await self._world.remove_interrupted_pieces()
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
-            self._world.complaints.append(f"rows wait {DRAIN_S:g} s after the last fault: {rows}")
+            self._world.complaints.append(f"rows wait {self._drain_s:.0f} s after the last fault: {rows}")
             leftover = self._folder / "leftover.txt"
             leftover.write_text(await asyncio.to_thread(statements.dump, self._world))
         self.report.drained_s = round(time.monotonic() - began, 1)
@@ -260,6 +269,7 @@ class DoorCampaign:
         await self._world.tell_states()
         stated: LedgerStatements = await asyncio.to_thread(statements.read_ledgers, self._world)
         self._world.complaints += [f"alarm: {line}" for line in acts.unexplained(self._world, stated.alarms)]
+        await statements.add_missing(self._world, stated)
         self._say("the ledgers are extracted and compared")
         try:
             await statements.add_verdicts(self._world, stated)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from semq.installation.configuration import CARRIER, DIRECT, HUB
 from tests.campaign.acts import ACTS
 from tests.campaign.receivers import WebhookReceiver
-from tests.campaign.world import BY_NAME, CLOCKED, FOLDER, PROXIES, QUEUES, CampaignWorld
+from tests.campaign.world import BY_NAME, CLOCKED, DISK, FOLDER, PROXIES, QUEUES, CampaignWorld
 from tests.crash.faults import BACK_S_MAX, TEXTS, CycleFault, InstallationFaults, draw
 from tests.crash.installation import HUB_2
 
@@ -29,6 +29,7 @@ PLACES = {
     "consumers": (QUEUES,),
     "institutions": tuple(BY_NAME),
     "clocks": CLOCKED,
+    "restored": tuple(name for name in BY_NAME if name != DISK),  # a full disk has no room for a backup
     "hub": (HUB,),
 }
 TEXTS_HERE = TEXTS | {
@@ -75,6 +76,7 @@ KINDS = (
     (2, "full disk", "webhook"),
     (3, "clock", "clocks"),
     (3, "rule", "institutions"),
+    (2, "restore", "restored"),
 )
 CLOCK_S_MAX = 20.0
 PAUSE_S = (2.0, 8.0)  # between two faults
@@ -146,9 +148,10 @@ class CampaignFaults(InstallationFaults):
 
     async def _stop(self, fault: CycleFault) -> None:
         node = self._world.serving_process(fault.where)
-        await node.down(orderly=True)
-        await asyncio.sleep(fault.value)
-        node.up()
+        async with self._campaign.stopping[fault.where]:
+            await node.down(orderly=True)
+            await asyncio.sleep(fault.value)
+            node.up()
 
     async def _reload(self, fault: CycleFault) -> None:
         node = self._world.serving_process(fault.where)

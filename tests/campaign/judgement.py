@@ -58,11 +58,12 @@ class AgreementJudge:
         """Return all disagreements."""
         for document in self._notebook.documents.values():
             ends = {receiver: self._judge(document, receiver) for receiver in document.receivers}
-            if len({end in NEVER for end in ends.values()}) > 1:
+            if not self._is_lost_at_sender(document) and len({end in NEVER for end in ends.values()}) > 1:
                 self._add("other", document, f"accepted for a part of its receivers: {ends}")
         self._judge_batches()
         self._judge_order()
         self._judge_rest()
+        self._judge_missing()
         return self.findings
 
     def _add(self, kind: str, document: Handed, text: str) -> None:
@@ -99,7 +100,9 @@ class AgreementJudge:
         *earlier, last = messages
         if earlier:
             self._resealed.add(document.number)
-            if not all(each.ends == [REJECTED] and each.reason.startswith(RESEALED) for each in earlier):
+            if not self._is_lost_at_sender(document) and not all(
+                each.ends == [REJECTED] and each.reason.startswith(RESEALED) for each in earlier
+            ):
                 names = [each.lk0 for each in messages]
                 self._add("duplicated", document, f"accepted {len(messages)} times for {receiver}: {names}")
         if last.accepted > 1:
@@ -112,6 +115,8 @@ class AgreementJudge:
         if document.certainty == REFUSED and not self._is_refusal_expected(document, receiver, story):
             self._add("false_outcomes", document, f"refused for no reason in the notebook: {document.refusal}")
         if end in document.possible or self._is_explained(document, receiver, end, story):
+            return
+        if self._is_lost_at_sender(document) and end in (ABSENT, UNKNOWN, DELIVERED):
             return
         is_lost = document.certainty == CONFIRMED and end in (ABSENT, "LOST")
         kind = "lost" if is_lost else "false_outcomes"
@@ -144,36 +149,51 @@ class AgreementJudge:
     def _judge_receipts(
         self, document: Handed, receiver: str, receipts: list[NotedReceipt], end: str, messages: list[MessageStory]
     ) -> None:
-        names = {receipt.lk0 for receipt in receipts}
+        if self._is_lost_at_receiver(document, receiver):
+            return  # it may be given again, or not have arrived again
+        self._judge_arrival(document, receiver, receipts, end)
+        self._judge_repeats(document, receiver, receipts, messages)
         recorded = {story.lk0 for story in messages if story.received}
-        if end == DELIVERED and not receipts:
-            self._add("lost", document, f"DELIVERED, and never given to {receiver}")
-        elif document.possible == {DELIVERED} and end not in (REFUSED, REJECTED, UNKNOWN) and not receipts:
-            self._add("lost", document, f"confirmed, and never given to {receiver}")
-        if len(names) > 1:
-            self._add("duplicated", document, f"given to {receiver} as {sorted(names)}")
-        if any(count > 1 or node_count > 1 for story in messages for count in story.received.values()
-               for node_count in [len(story.received)]):  # fmt: skip
-            self._add("duplicated", document, f"recorded more than once: {[story.received for story in messages]}")
-        seen: set[str] = set()
-        for receipt in receipts:
-            if receipt.lk0 in seen and not receipt.flagged:
-                self._add("duplicated", document, f"given to {receiver} again without a mark")
-            seen.add(receipt.lk0)
-        acknowledged = [receipt for receipt in receipts if receipt.answer != "requeue"]
-        if receipts and not acknowledged and len(receipts) < ATTEMPTS_MAX:
-            self._add("lost", document, f"returned by {receiver}, and not given again")
-        if receipts and end in (CANCELLED, REJECTED, DROPPED, *NEVER) and document.certainty != IN_DOUBT:
-            self._add("false_outcomes", document, f"{end}, but given to {receiver}")
-        if names - recorded:
+        names = {receipt.lk0 for receipt in receipts}
+        if names - recorded and not self._is_lost_at_sender(document):
             self._add("other", document, f"given to {receiver} without a record: {sorted(names - recorded)}")
         if any(receipt.digest != document.digest for receipt in receipts):
             self._add("other", document, f"given to {receiver} with other bytes")
         for fault in {receipt.fault for receipt in receipts if receipt.fault}:
             self._add("other", document, f"given to {receiver} with other attributes: {fault}")
 
+    def _judge_arrival(self, document: Handed, receiver: str, receipts: list[NotedReceipt], end: str) -> None:
+        is_lost_at_sender = self._is_lost_at_sender(document)
+        is_expected = document.possible == {DELIVERED} and end not in (REFUSED, REJECTED, UNKNOWN)
+        if end == DELIVERED and not receipts:
+            self._add("lost", document, f"DELIVERED, and never given to {receiver}")
+        elif is_expected and not receipts and not is_lost_at_sender:
+            self._add("lost", document, f"confirmed, and never given to {receiver}")
+        acknowledged = [receipt for receipt in receipts if receipt.answer != "requeue"]
+        if receipts and not acknowledged and len(receipts) < ATTEMPTS_MAX:
+            self._add("lost", document, f"returned by {receiver}, and not given again")
+        is_false = end in (CANCELLED, REJECTED, DROPPED, *NEVER) and document.certainty != IN_DOUBT
+        if receipts and is_false and not (end == ABSENT and is_lost_at_sender):
+            self._add("false_outcomes", document, f"{end}, but given to {receiver}")
+
+    def _judge_repeats(
+        self, document: Handed, receiver: str, receipts: list[NotedReceipt], messages: list[MessageStory]
+    ) -> None:
+        names = sorted({receipt.lk0 for receipt in receipts})
+        if len(names) > 1 and not self._is_lost_at_sender(document):
+            self._add("duplicated", document, f"given to {receiver} as {names}")
+        if any(len(story.received) > 1 or count > 1 for story in messages for count in story.received.values()):
+            self._add("duplicated", document, f"recorded more than once: {[story.received for story in messages]}")
+        seen: set[str] = set()
+        for receipt in receipts:
+            if receipt.lk0 in seen and not receipt.flagged:
+                self._add("duplicated", document, f"given to {receiver} again without a mark")
+            seen.add(receipt.lk0)
+
     def _judge_told(self, document: Handed, receiver: str, end: str) -> None:
         """Compare what the door told the sending application with the ledger."""
+        if self._is_lost_at_sender(document):
+            return  # told before the restore, or not at all
         told = document.outcomes.get(receiver, [])
         status = document.outcomes.get("status", [])
         if status:
@@ -195,6 +215,8 @@ class AgreementJudge:
         if not self._statements.verdicts:
             return
         predicted = self._predicted(document, story, receipts, is_last=is_last)
+        if (lost := self._verdicts_of_lost(document, receiver, story)) is not None:
+            predicted = lost
         for outcome in self._permitted_outcomes(document, receiver):
             predicted |= outcome.verdicts | ({ABSENT} if not story.accepted else set())
         verdict = row.verdict if row is not None else ABSENT
@@ -232,6 +254,31 @@ class AgreementJudge:
             return {"REFUSED"}
         return {"MATCHED"} if document.certainty == CONFIRMED else {"MATCHED", ABSENT}
 
+    def _verdicts_of_lost(self, document: Handed, receiver: str, story: MessageStory) -> set[str] | None:
+        """Return the verdicts about a message of which a restored store has lost lines; None if none has."""
+        at_sender, at_receiver = self._is_lost_at_sender(document), self._is_lost_at_receiver(document, receiver)
+        if not at_sender and not at_receiver:
+            return None
+        is_recorded = bool(story.at_receiver)
+        if at_sender and not story.accepted:
+            return {"UNKNOWN_ORIGIN"} if is_recorded else {"UNKNOWN_ORIGIN", "REFUSED", ABSENT}
+        if at_sender and story.ends == [UNKNOWN]:
+            return {"ACK_NOT_RETURNED"} if is_recorded else {"NOT_DELIVERED", "LOST_BEST_EFFORT"}
+        if at_receiver and story.ends == [DELIVERED] and not is_recorded:
+            return {"STATE_CONTRADICTION"}
+        return {"MATCHED", "PARKED", "REFUSED", "LOST_BEST_EFFORT", "DROPPED_BY_POLICY", "ACK_NOT_RETURNED"}
+
+    def _is_lost_at_sender(self, document: Handed) -> bool:
+        return any(each.is_sender_of(document) for each in self._notebook.restores)
+
+    def _is_lost_at_receiver(self, document: Handed, receiver: str) -> bool:
+        return any(each.is_receiver_of(document, receiver) for each in self._notebook.restores)
+
+    def _is_lost(self, document: Handed) -> bool:
+        """Whether a restored store, of any institution, may have lost what it knew of a document."""
+        at_receiver = (self._is_lost_at_receiver(document, receiver) for receiver in document.receivers)
+        return self._is_lost_at_sender(document) or any(at_receiver)
+
     def _was_hub_killed(self, document: Handed, receipts: list[NotedReceipt]) -> bool:
         end = max([document.answered_at, *(receipt.at for receipt in receipts)])
         outages = self._notebook.hub_outages
@@ -240,7 +287,7 @@ class AgreementJudge:
     def _judge_batches(self) -> None:
         batches: dict[int, set[bool]] = defaultdict(set)
         for document in self._notebook.documents.values():
-            if document.batch:
+            if document.batch and not self._is_lost_at_sender(document):
                 is_known = bool([s for s in self._statements.by_number.get(document.number, []) if s.accepted])
                 batches[document.batch].add(is_known)
         for first, known in batches.items():
@@ -251,7 +298,7 @@ class AgreementJudge:
         first: dict[tuple[str, str, str], list[tuple[float, int]]] = defaultdict(list)
         last: dict[tuple[str, str, str], list[tuple[float, int]]] = defaultdict(list)
         for document in self._notebook.documents.values():
-            if not document.order_key or document.number in self._resealed:
+            if not document.order_key or document.number in self._resealed or self._is_lost(document):
                 continue
             for receiver in document.receivers:
                 receipts = [each for each in self._notebook.receipts[document.number] if each.receiver == receiver]
@@ -273,11 +320,36 @@ class AgreementJudge:
             is_piece = story is not None and story.is_piece
             if lk0 in self._judged or (is_piece and row.verdict == "MATCHED"):
                 continue
+            if (
+                story is not None
+                and is_piece
+                and any(story.number in each.numbers or lk0 in each.lk0s for each in self._notebook.restores)
+            ):
+                continue
             if is_piece and row.finding == "hub_has_no_trace" and self._notebook.hub_outages:
                 continue
             text = story.described() if story is not None else lk0
             number = story.number if story is not None else 0
             self.findings.add("verdict_disagreements", max(number, 0), f"{row.verdict} {row.finding} for {text}")
+
+    def _judge_missing(self) -> None:
+        """Compare what restored nodes say that they lack with the lines that their stores have lost."""
+        for name, listed in self._statements.missing.items():
+            restores = [each for each in self._notebook.restores if each.name == name]
+            stories = [self._statements.stories.get(lk0) for lk0 in sorted({lk0 for r in restores for lk0 in r.lk0s})]
+            own = f"{restores[0].address}."
+            lost = [
+                story for story in stories
+                if story is not None and not story.is_piece
+                and not (story.accepted if story.lk0.startswith(own) else name in story.received)
+            ]  # fmt: skip
+            for story in lost:
+                # The partner has noted the end, or has recorded it.
+                is_known = story.received if story.lk0.startswith(own) else story.ends[-1:] == [DELIVERED]
+                if is_known and story.lk0 not in listed:
+                    self.findings.add("other", story.number, f"{name} does not list {story.described()} as missing")
+            for lk0 in listed - {story.lk0 for story in lost}:
+                self.findings.add("other", 0, f"{name} lists {lk0} as missing, and has not lost it")
 
 
 def _falling(arrivals: list[tuple[float, int]]) -> Iterable[tuple[tuple[float, int], tuple[float, int]]]:

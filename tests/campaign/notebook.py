@@ -106,6 +106,26 @@ class PermittedOutcome(NamedTuple):
         return is_between and document.handed_at <= self.ended + UNDER_WAY_S and last_at >= self.began - UNDER_WAY_S
 
 
+class RestoredStore(NamedTuple):
+    """A store that was put back to a backup."""
+
+    name: str  #: of the institution
+    address: str
+    began: float  #: seconds since 1970: the backup was made
+    ended: float  #: the node was started again
+    lk0s: frozenset[str]  #: messages of which the store has lost lines of the ledger
+    numbers: frozenset[int]  #: their documents
+
+    def is_sender_of(self, document: Handed) -> bool:
+        """Whether the store may have lost what it knew of a document of its own."""
+        was_open = document.handed_at <= self.ended and (document.answered_at or self.ended) >= self.began
+        return document.source == self.name and (was_open or document.number in self.numbers)
+
+    def is_receiver_of(self, document: Handed, receiver: str) -> bool:
+        """Whether the store may have lost what it knew of a document that it received."""
+        return receiver.partition("/")[0] == self.address and document.number in self.numbers
+
+
 class Notebook:
     """All documents, receipts and faults of a campaign."""
 
@@ -117,6 +137,7 @@ class Notebook:
         #: Times from the end of a process of the hub, or of its database, to its next start.
         self.hub_outages: list[tuple[float, float]] = []
         self.permitted: list[PermittedOutcome] = []
+        self.restores: list[RestoredStore] = []
         self.alien: list[str] = []  #: receipts of unknown documents
         self.latencies: list[tuple[float, float]] = []  #: time of the receipt, milliseconds since the first act
         self.path = path
@@ -160,6 +181,10 @@ class Notebook:
         if not self.receipts[number] and not document.not_before:
             self.latencies.append((receipt.at, (receipt.at - document.handed_at) * 1000))
         self.receipts[number].append(receipt)
+
+    def restore(self, restored: RestoredStore) -> None:
+        self.restores.append(restored)
+        self.note(0, f"restored {restored.name}", documents=sorted(restored.numbers))
 
     def strike(self, fault: str) -> None:
         self.faults.append((time.time(), fault))

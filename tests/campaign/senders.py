@@ -5,6 +5,9 @@ if the connection was lost before the answer, or the node refused for now: the l
 """
 
 import asyncio
+import json
+from asyncio.subprocess import PIPE
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -13,11 +16,14 @@ from random import Random
 from typing import Any, NamedTuple
 
 import aio_pika
+import amqp.exceptions  # type: ignore[import-untyped]
 import httpx
+import kombu.exceptions
 import pika
 import pika.exceptions
 import sqlalchemy
 from aio_pika.exceptions import ChannelClosed, DeliveryError
+from celery import Celery
 from sqlalchemy.exc import DBAPIError
 
 from semq.app import Client, RefusedByNode, sql
@@ -26,8 +32,13 @@ from semq.folders.layout import read_note
 from semq.moments import EPOCH
 from tests.campaign.notebook import CONFIRMED, REFUSED, Handed
 from tests.crash.application import ANSWER_S, HEARTBEAT_S, LOST, connect, drop
+from tests.interop import amqplib
 from tests.waiting import until
 
+AMQPLIB = Path(__file__).with_name("amqplib_sender.js")
+INTERNAL_ERROR = 541  # the reply code of a document that is refused for now
+LOST_BY_CELERY = (amqp.exceptions.AMQPError, amqp.exceptions.MessageNacked, kombu.exceptions.KombuError, OSError)
+BYTES_PER_S = 1 << 20  # a slow machine takes huge documents so fast
 DOUBT_S_MAX = 0.02  # longest wait for the answer of a document that is left in doubt
 
 
@@ -56,7 +67,12 @@ class SenderProgram:
         """End the connection."""
 
     def patience_s(self, document: Handed) -> float:
-        return self._chance.uniform(0, DOUBT_S_MAX) if "doubtful" in document.traits else ANSWER_S
+        return self._chance.uniform(0, DOUBT_S_MAX) if "doubtful" in document.traits else answer_s(document)
+
+
+def answer_s(document: Handed) -> float:
+    """Return the longest wait for the answer about a document."""
+    return ANSWER_S + document.size / BYTES_PER_S
 
 
 def headers_of(document: Handed) -> dict[str, Any]:
@@ -77,8 +93,8 @@ def headers_of(document: Handed) -> dict[str, Any]:
 
 
 AMQP = frozenset(
-    "classes order fixed sealed priority user group users scheduled expiring late cancel repeat large unknown poison"
-    " doubtful rich".split()
+    "classes order fixed sealed priority user group users scheduled expiring late cancel repeat large huge unknown"
+    " poison doubtful rich".split()
 )
 
 
@@ -155,7 +171,7 @@ class PikaSender(SenderProgram):
                 channel.tx_commit()
             channel.close()
         except pika.exceptions.ChannelClosedByBroker as error:
-            if error.reply_code == 541:
+            if error.reply_code == INTERNAL_ERROR:
                 raise InDoubt from error
             return DoorAnswer(REFUSED, reason=error.reply_text)
         except (pika.exceptions.AMQPError, OSError) as error:
@@ -171,6 +187,105 @@ class PikaSender(SenderProgram):
 
     async def close(self) -> None:
         await asyncio.to_thread(self._drop)
+
+
+class CelerySender(SenderProgram):
+    """The producer of a Celery application, with publisher confirms, in a thread."""
+
+    can = AMQP - {"doubtful"}
+
+    def __init__(self, chance: Random, url: str) -> None:
+        super().__init__(chance)
+        self._application = Celery("campaign", broker=url, set_as_current=False)
+        self._application.conf.broker_transport_options = {
+            "confirm_publish": True, "connect_timeout": ANSWER_S, "read_timeout": ANSWER_S, "write_timeout": ANSWER_S,
+        }  # fmt: skip
+        self._producer: Any = None
+
+    async def hand(self, documents: Sequence[Handed]) -> DoorAnswer:
+        (document,) = documents
+        return await asyncio.to_thread(self._hand, document)
+
+    def _hand(self, document: Handed) -> DoorAnswer:
+        try:
+            if self._producer is None:
+                self._producer = self._application.amqp.Producer(self._application.connection_for_write())
+            self._producer.publish(
+                document.body, exchange="semq", routing_key=document.target, headers=headers_of(document),
+                content_type="application/octet-stream", content_encoding="binary", delivery_mode=2,
+                priority=document.priority, correlation_id=f"c-{document.number}", confirm_timeout=answer_s(document),
+            )  # fmt: skip
+        except amqp.exceptions.ChannelError as error:
+            self._drop()
+            if error.reply_code == INTERNAL_ERROR:
+                raise InDoubt from error
+            return DoorAnswer(REFUSED, reason=str(error.reply_text))
+        except (
+            amqp.exceptions.AMQPError,
+            amqp.exceptions.MessageNacked,
+            kombu.exceptions.KombuError,
+            OSError,
+        ) as error:
+            self._drop()
+            raise InDoubt from error
+        return DoorAnswer(CONFIRMED)
+
+    def _drop(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            with suppress(*LOST_BY_CELERY):
+                producer.connection.release()
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._drop)
+
+
+class AmqplibSender(SenderProgram):
+    """amqplib of Node.js with publisher confirms, in a process that reads lines (``amqplib_sender.js``)."""
+
+    can = AMQP - {"rich", "doubtful", "huge"}  # its numbers are floating-point
+
+    def __init__(self, chance: Random, url: str) -> None:
+        super().__init__(chance)
+        self._url = url
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def hand(self, documents: Sequence[Handed]) -> DoorAnswer:
+        (document,) = documents
+        options = {
+            "headers": headers_of(document), "contentType": "application/octet-stream", "persistent": True,
+            "priority": document.priority, "correlationId": f"c-{document.number}",
+        }  # fmt: skip
+        act = {"target": document.target, "body": b64encode(document.body).decode(), "options": options}
+        try:
+            async with asyncio.timeout(answer_s(document)):
+                answer = await self._ask(json.dumps(act))
+        except (TimeoutError, OSError, ValueError) as error:
+            await self.close()
+            raise InDoubt from error
+        if answer["word"] != "in doubt":
+            return DoorAnswer(answer["word"], reason=answer["reason"])
+        raise InDoubt from ConnectionError(answer["reason"])
+
+    async def _ask(self, line: str) -> dict[str, str]:
+        """Raises ValueError if the process has ended."""
+        if self._process is None:
+            self._process = await asyncio.create_subprocess_exec(
+                "node", AMQPLIB, self._url, cwd=await asyncio.to_thread(amqplib.installed), stdin=PIPE, stdout=PIPE
+            )
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(line.encode() + b"\n")
+        await process.stdin.drain()
+        answer: dict[str, str] = json.loads(await process.stdout.readline())
+        return answer
+
+    async def close(self) -> None:
+        process, self._process = self._process, None
+        if process is not None and process.returncode is None:
+            process.kill()
+            await process.wait()
 
 
 class AppSender(SenderProgram):

@@ -3,6 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from semq.store.rows import Event, Side
 from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.status import AckStatus, AppStatus
 from tests.campaign.world import BY_NAME, OLD, CampaignWorld
+from tests.crash import node_requests
 from tests.crash.excuses import AlarmLine
 from tests.crash.installation import HUB_2
 
@@ -33,6 +35,8 @@ WAITING = {
     "tb_0031_piece": "true",
 }
 DATE = ("--business-date", "today")
+CLOCKS_S = 60.0  # the clock of a node may have been wrong at the time of a backup
+ASKING_S_MAX = 150.0  # longest time until all partners have answered, who are asked each minute
 SETTLED_S = 2.5  # the extracts must end later than the last step of each message, by more than `in_flight_s`
 
 
@@ -72,6 +76,7 @@ class LedgerStatements:
     by_number: dict[int, list[MessageStory]] = field(default_factory=lambda: defaultdict(list))
     verdicts: dict[str, VerdictRow] = field(default_factory=dict)
     alarms: list[AlarmLine] = field(default_factory=list)
+    missing: dict[str, set[str]] = field(default_factory=dict)  #: what restored nodes say that they lack, by node
     report: str = ""
 
 
@@ -171,6 +176,22 @@ async def add_verdicts(world: CampaignWorld, statements: LedgerStatements) -> No
     table = await asyncio.to_thread(pq.read_table, folder, columns=["lk0", "verdict", "finding", "scope"])
     for row in table.to_pylist():
         statements.verdicts[row["lk0"]] = VerdictRow(row["verdict"], row["finding"] or "", row["scope"])
+
+
+async def add_missing(world: CampaignWorld, statements: LedgerStatements) -> None:
+    """Add the documents that restored nodes lack, as they have learned from their partners."""
+    for name in {restored.name for restored in world.notebook.restores}:
+        since = min(restored.began for restored in world.notebook.restores if restored.name == name) - CLOCKS_S
+        answer: dict[str, Any] = {}
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ASKING_S_MAX):
+                while not answer or answer["unanswered"]:
+                    answer = await node_requests.ask(world.nodes[name], "node.missing", since=int(since * 1000))
+                    await asyncio.sleep(1)
+        if answer.get("unanswered", True) and world.old is None:
+            world.complaints.append(f"{name} does not know what it lacks: {answer.get('unanswered')}")
+        else:
+            statements.missing[name] = {row["lk0"] for row in answer["rows"]}
 
 
 class StoreSize(NamedTuple):

@@ -7,7 +7,17 @@ from pathlib import Path
 import pytest
 
 from tests.campaign.judgement import AgreementJudge
-from tests.campaign.notebook import CONFIRMED, DELIVERED, IN_DOUBT, REFUSED, REJECTED, Handed, Notebook, NotedReceipt
+from tests.campaign.notebook import (
+    CONFIRMED,
+    DELIVERED,
+    IN_DOUBT,
+    REFUSED,
+    REJECTED,
+    Handed,
+    Notebook,
+    NotedReceipt,
+    RestoredStore,
+)
 from tests.campaign.statements import LedgerStatements, MessageStory, VerdictRow
 
 SOURCE, TARGET = "queues", "1.20002"
@@ -31,7 +41,14 @@ class JudgedCase:
             self.notebook.tell_outcome(number, TARGET, DELIVERED)
             self.receive(number, lk0, at=float(number))
             story = MessageStory(
-                lk0, TARGET, number, accepted=1, ends=[DELIVERED], hub=["FORWARDED"], received={"sql": 1}
+                lk0,
+                TARGET,
+                number,
+                accepted=1,
+                ends=[DELIVERED],
+                hub=["FORWARDED"],
+                received={"sql": 1},
+                at_receiver=["RECEIVED"],
             )
             self.statements.stories[lk0] = story
             self.statements.by_number[number] = [story]
@@ -158,3 +175,50 @@ def test_a_document_that_was_sealed_again_is_one_document(case: JudgedCase) -> N
     assert case.found() == {}
     case.statements.by_number[1][0] = replace(refused, reason="SEMQ-1201 unknown")
     assert case.found().keys() == {"duplicated"}
+
+
+def _restore(case: JudgedCase, name: str, address: str) -> None:
+    """Let a store forget the first document, which was handed over before the backup of which it is restored."""
+    began = case.notebook.documents[2].answered_at + 1
+    case.notebook.restore(RestoredStore(name, address, began, began + 1, frozenset({FIRST}), frozenset({1})))
+    case.statements.missing[name] = {FIRST}
+
+
+def _forget_receipt(case: JudgedCase) -> None:
+    case.statements.stories[FIRST].received.clear()
+    case.statements.stories[FIRST].at_receiver.clear()
+
+
+def test_a_restored_receiver_lacks_what_it_lists_and_the_reconciliation_finds_it(case: JudgedCase) -> None:
+    _restore(case, "sql", TARGET)
+    _forget_receipt(case)
+    case.statements.verdicts[FIRST] = VerdictRow("STATE_CONTRADICTION", "settled_without_record", "date")
+    assert case.found() == {}
+    case.statements.verdicts[FIRST] = CLEAN
+    assert case.found().keys() == {"verdict_disagreements"}
+
+
+def test_a_restored_sender_lacks_what_it_lists_and_the_reconciliation_finds_it(case: JudgedCase) -> None:
+    _restore(case, SOURCE, "1.10008")
+    story = case.statements.stories[FIRST]
+    story.accepted, story.ends = 0, []
+    case.statements.verdicts[FIRST] = VerdictRow("UNKNOWN_ORIGIN", "not_at_sender", "date")
+    assert case.found() == {}
+    case.statements.verdicts[FIRST] = CLEAN
+    assert case.found().keys() == {"verdict_disagreements"}
+
+
+@pytest.mark.parametrize("listed", [set[str](), {FIRST, SECOND}])
+def test_a_restored_node_lists_what_it_has_lost_and_nothing_else(case: JudgedCase, listed: set[str]) -> None:
+    _restore(case, "sql", TARGET)
+    _forget_receipt(case)
+    case.statements.verdicts[FIRST] = VerdictRow("STATE_CONTRADICTION", "settled_without_record", "date")
+    case.statements.missing["sql"] = listed
+    assert case.found() == {"other": 1}
+
+
+def test_a_restore_excuses_no_document_of_which_no_line_is_lost(case: JudgedCase) -> None:
+    _restore(case, "sql", TARGET)
+    case.statements.missing.clear()
+    case.notebook.receipts[2].clear()
+    assert case.found().keys() == {"lost"}

@@ -12,7 +12,8 @@ from tests.campaign.world import INSTITUTIONS, CampaignWorld
 DRAWN = 3000
 CAN = {
     "aio-pika": senders.AioPikaSender.can, "pika": senders.PikaSender.can, "sql": senders.SqlSender.can,
-    "own aio-pika": senders.AioPikaSender.can,
+    "own aio-pika": senders.AioPikaSender.can, "amqplib": senders.AmqplibSender.can,
+    "celery": senders.CelerySender.can,
     "http": senders.HttpSender.can, "folder": senders.FolderSender.can, "app": senders.AppSender.can,
 }  # fmt: skip
 

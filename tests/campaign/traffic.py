@@ -13,14 +13,14 @@ PIECES_FROM = 1 << 20  # bytes; larger documents are sent in pieces
 class DocumentKind(NamedTuple):
     """A row of the table. ``traits``: what a door must be able to do."""
 
-    share: int
+    share: float
     name: str
     save_fwd: int
     ack2: int
     traits: frozenset[str]
 
 
-def _kind(share: int, name: str, save_fwd: int, ack2: int, traits: str = "") -> DocumentKind:
+def _kind(share: float, name: str, save_fwd: int, ack2: int, traits: str = "") -> DocumentKind:
     return DocumentKind(share, name, save_fwd, ack2, frozenset(traits.split()))
 
 
@@ -48,6 +48,7 @@ KINDS = (
     _kind(2, "withdrawn", 3, 1, "cancel scheduled"),
     _kind(3, "repeated", 3, 1, "repeat"),
     _kind(2, "pieces", 3, 1, "large"),
+    _kind(0.03, "huge", 3, 1, "large huge"),  # most campaigns of three minutes have none
     _kind(2, "refused", 3, 1, "unknown"),
     _kind(2, "poison", 3, 1, "poison"),
     _kind(3, "batch", 3, 1, "tx"),
@@ -57,7 +58,7 @@ KINDS = (
 UNKNOWN_INSTITUTION = "1.99999"
 # share, bytes of the body from and to
 SIZES = ((80, 20, 2_000), (16, 2_000, 20_000), (4, 100_000, 200_000))
-LARGE = (PIECES_FROM + 1, 3 << 20)
+LARGE, HUGE = (PIECES_FROM + 1, 3 << 20), (8 << 20, 256 << 20)
 SCHEDULED_MS = (500, 5_000)
 WITHDRAWN_MS = 60_000  # later than the cancellation in any case
 LATE_MS = (50, 2_000)
@@ -79,13 +80,16 @@ class Traffic:
     def __init__(
         self, seed: int, source: str, door: str, lane: int, can: frozenset[str], partners: Sequence[str],
         users: Mapping[str, Sequence[str]], groups: Mapping[str, Sequence[str]], only: frozenset[str] | None = None,
+        small: Sequence[str] = (),
     ) -> None:  # fmt: skip
         """``can``: traits of the door. ``partners``: addresses. ``users``: addresses of users, by institution;
-        ``groups``: addresses of the members, by routing key. ``only``: kinds; None: all."""
+        ``groups``: addresses of the members, by routing key. ``only``: kinds; None: all. ``small``: partners without
+        room for huge documents."""
         self._chance = Random(f"{seed}/{source}/{door}/{lane}")
         self._lane, self._source, self._door = f"{source}.{door}.{lane}", source, door
         self._kinds = [kind for kind in KINDS if kind.traits <= can and (only is None or kind.name in only)]
         self._partners, self._users, self._groups = partners, users, groups
+        self._roomy = [partner for partner in partners if partner not in small]
         self._is_rich = "rich" in can
 
     @property
@@ -98,7 +102,7 @@ class Traffic:
         chance = self._chance
         kind = chance.choices(self._kinds, [each.share for each in self._kinds])[0]
         traits = kind.traits
-        target = chance.choice(self._partners)
+        target = chance.choice(self._roomy if "huge" in traits else self._partners)
         receivers: tuple[str, ...] = (target,)
         if "unknown" in traits:
             target, receivers = UNKNOWN_INSTITUTION, (UNKNOWN_INSTITUTION,)
@@ -116,7 +120,7 @@ class Traffic:
             order_key = "fixed"
         elif "order" in traits:
             order_key = f"{self._lane}/{chance.randrange(ORDER_KEYS)}"
-        size = chance.randint(*LARGE) if "large" in traits else self._size()
+        size = self._size(traits)
         document = Handed(
             number, kind.name, traits, self._source, self._door, target, receivers, kind.save_fwd, kind.ack2, order_key,
             size, self._ends(kind), self._headers(number),
@@ -133,10 +137,14 @@ class Traffic:
         """Return a further document of a transaction."""
         document.batch = document.number
         return replace(
-            document, number=number, size=self._size(), headers=self._headers(number), outcomes={},
+            document, number=number, size=self._size(document.traits), headers=self._headers(number), outcomes={},
         )  # fmt: skip
 
-    def _size(self) -> int:
+    def _size(self, traits: frozenset[str]) -> int:
+        if "huge" in traits:
+            return int(HUGE[0] * (HUGE[1] / HUGE[0]) ** self._chance.random())
+        if "large" in traits:
+            return self._chance.randint(*LARGE)
         _, low, high = self._chance.choices(SIZES, [share for share, *_ in SIZES])[0]
         return self._chance.randint(low, high)
 

@@ -40,6 +40,7 @@ from tests.campaign.traffic import PIECES_FROM, Traffic
 from tests.crash import node_requests
 from tests.crash.armed.process import ROOT, CrashProcess
 from tests.crash.installation import HUB_2, Installation
+from tests.interop import amqplib
 
 PASSWORD = "only-for-tests"
 ROLE = "erp"
@@ -61,7 +62,7 @@ class InstitutionRow(NamedTuple):
 
 SQL, FOLDER, HTTP, QUEUES, APP, VIRTUAL = "sql", "folder", "http", "queues", "app", "virtual"
 INSTITUTIONS = (
-    InstitutionRow(QUEUES, "10008", {"aio-pika": 2, "pika": 1}),
+    InstitutionRow(QUEUES, "10008", {"aio-pika": 1, "pika": 1, "amqplib": 1, "celery": 1}),
     InstitutionRow(SQL, "20002", {"sql": 2}),
     InstitutionRow(FOLDER, "30003", {"folder": 1}, users=("desk",)),
     InstitutionRow(HTTP, "40004", {"http": 2}),
@@ -155,7 +156,7 @@ class CampaignWorld(Installation):
         self.disk: Path | None = None  #: the small disk of DISK
         self.defining = asyncio.Lock()  #: one change of the definitions at a time
         self.using_door = asyncio.Lock()  #: the folder is away, or an application writes into it
-        self.revoking = defaultdict[str, asyncio.Lock](asyncio.Lock)
+        self.stopping = defaultdict[str, asyncio.Lock](asyncio.Lock)  #: only one act at a time keeps a node down
         self._plan, self._seed = plan, plan.seed
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -242,6 +243,8 @@ class CampaignWorld(Installation):
             "aio-pika": lambda chance: senders.AioPikaSender(chance, amqp_url, None),
             "own aio-pika": lambda chance: senders.AioPikaSender(chance, virtual.url, None),
             "pika": lambda chance: senders.PikaSender(chance, "127.0.0.1", app_port, "app", PASSWORD),
+            "amqplib": lambda chance: senders.AmqplibSender(chance, amqp_url),
+            "celery": lambda chance: senders.CelerySender(chance, amqp_url),
             "sql": lambda chance: senders.SqlSender(chance, lambda: role_url),
             "folder": lambda chance: senders.FolderSender(chance, door, self.using_door),
             "http": lambda chance: senders.HttpSender(chance, http_url, self.token),
@@ -258,8 +261,9 @@ class CampaignWorld(Installation):
             await is_following.wait()
 
     def _doors(self, institution: InstitutionRow) -> list[tuple[str, int]]:
-        only = self._plan.doors
-        return [(name, lanes) for name, lanes in institution.doors.items() if only is None or name in only]
+        only, away = self._plan.doors, set() if amqplib.is_available() else {"amqplib"}
+        doors = [(name, lanes) for name, lanes in institution.doors.items() if name not in away]
+        return [(name, lanes) for name, lanes in doors if only is None or name in only]
 
     def _add(self, receiver: ReceiverProgram) -> None:
         self.receivers[receiver.address] = receiver
@@ -287,7 +291,18 @@ class CampaignWorld(Installation):
         groups = {key: members for key, members in groups.items() if len(members) > 1}
         if not any(key.startswith("4.") for key in groups):
             can -= {"users"}
-        return Traffic(self._seed, institution.name, door, lane, can, partners, users, groups, self._plan.traffic)
+        return Traffic(
+            self._seed,
+            institution.name,
+            door,
+            lane,
+            can,
+            partners,
+            users,
+            groups,
+            self._plan.traffic,
+            [ADDRESSES[DISK]],
+        )
 
     async def cancel(self, document: Handed) -> str:
         """Cancel a document until the node has answered; return the reason of a refusal, or an empty text."""
@@ -309,6 +324,8 @@ class CampaignWorld(Installation):
         with engine.connect() as connection:
             for document in documents:
                 number = document.lk0.removeprefix("sql-")
+                if any(each.is_sender_of(document) for each in self.notebook.restores):
+                    continue  # the store has lost it, or has given its number to another one
                 name = document.token if document.batch or not number else int(number)
                 state = sql.status(connection, name)
                 if state is not None:

@@ -1,15 +1,12 @@
-"""amqplib of Node.js, installed once, by its lock file."""
+"""A program with amqplib of Node.js gets the answers that it expects."""
 
-import fcntl
 import json
 import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
+from tests.interop import amqplib
 
-HERE = Path(__file__).parent / "amqplib"
-CACHE = Path(__file__).parents[2] / ".cache" / "amqplib"
 EXPECTED = {
     "named": True,
     "returned": "nobody",
@@ -21,25 +18,9 @@ EXPECTED = {
 }
 
 
-@pytest.fixture(scope="session")
-def installed() -> Path:
-    """Return a folder with the node_modules of the lock file."""
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE.parent / "amqplib.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        lock_file = (HERE / "package-lock.json").read_text()
-        if not (CACHE / "complete").exists() or (CACHE / "complete").read_text() != lock_file:
-            for name in ("package.json", "package-lock.json"):
-                shutil.copy(HERE / name, CACHE)
-            subprocess.run(
-                ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"], cwd=CACHE, check=True, capture_output=True
-            )
-            (CACHE / "complete").write_text(lock_file)
-    return CACHE
-
-
-def test_amqplib_gets_the_expected_answers(installed: Path, url: str) -> None:
-    script = shutil.copy(HERE / "clients.js", installed)
+def test_amqplib_gets_the_expected_answers(url: str) -> None:
+    installed = amqplib.installed()
+    script = shutil.copy(Path(amqplib.__file__).with_name("clients.js"), installed)
     done = subprocess.run(
         ["node", script, url], cwd=installed, capture_output=True, text=True, timeout=120, check=False
     )

@@ -75,7 +75,6 @@ bench/test_cli.py::test_a_disturbed_run_ends_without_figures_files_or_processes[
 bench/test_cli.py::test_a_disturbed_run_ends_without_figures_files_or_processes[kill_a  slow,processes,deep  bench
 bench/test_cluster.py::test_documents_go_through_two_instances  slow,processes,deep  bench
 bench/test_datagrams.py::test_a_short_run_has_all_figures  slow,processes,deep  bench
-bench/test_soak.py::test_a_short_soak_has_all_figures      slow,processes,deep  bench
 bench                                  slow,processes        bench
 console/test_pages_in_browser.py       slow,browser          console
 console/test_roles_and_forms.py        slow,browser          console
