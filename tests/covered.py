@@ -154,7 +154,6 @@ semq.store.submission_tables           store/postgres/test_migration.py
 semq.store.web_tables                  store/postgres/test_migration.py
 semq.store.tables                      store/postgres/test_migration.py
 semq.store.views.held                  platform_node/operations/test_held.py
-semq.store.views.messages              local_node/test_node.py
 semq.store.views.submissions           store/views/test_names.py
 spark_reconcile.extracts.events        spark_reconcile/extracts/test_schema.py
 spark_reconcile.run.diff               spark_reconcile/run/test_job.py

@@ -53,7 +53,7 @@ def waiting_for(connection: Connection, user: str, at_most: int) -> int:
 
 
 def trace(connection: Connection, lk0: str) -> list[dict[str, Any]]:
-    """Return the first ``TRACE_MAX`` lines of this node's ledger about a message, in the order in which they were written."""
+    """Return the first ``TRACE_MAX`` lines of this ledger about a message, in the order in which they were written."""
     c = semq_ledger.c
     query = select(semq_ledger).where(c.lk0 == lk0).order_by(c.number).limit(TRACE_MAX)
     return [_line(row) for row in connection.execute(query)]
