@@ -4,11 +4,11 @@ import asyncio
 import shutil
 import ssl
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import structlog
+from msgspec.structs import replace
 from msgspec.structs import replace as replace_fields
 
 from local_node.doors.events import EventExchange, declare_events

@@ -16,12 +16,12 @@ import resource
 import ssl
 import time
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives import serialization
+from msgspec.structs import replace
 
 from bench import cli
 from bench.cli import Result, say

@@ -10,10 +10,11 @@ tb_0031_wait names the first waiting row of each target.
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
 from functools import partial
 
 import structlog
+from msgspec import Struct
+from msgspec.structs import fields
 
 from local_node.doors.refused_submissions import refuse, withdraw
 from semq.engine.errors import DocumentTooLarge, NotThere
@@ -42,8 +43,7 @@ _COLUMNS = [
 log = structlog.get_logger("semq.sql")
 
 
-@dataclass(frozen=True, slots=True)
-class SubmissionResult:
+class SubmissionResult(Struct, frozen=True):
     """The present state of a submission."""
 
     state: str  #: accepted, refused, waits; submitted: not read yet

@@ -7,12 +7,12 @@ A partner logs in at virtual host ``umx`` with its certificate, as a node does a
 import asyncio
 import ssl
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 import structlog
+from msgspec.structs import replace
 
 from local_node.link.hub_addresses import CONNECT_S, DialAddresses
 from local_node.link.single_request import VIRTUAL_HOST

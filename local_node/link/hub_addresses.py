@@ -5,8 +5,10 @@ All of them lead to one hub: to its standby, to its other instances, or through 
 
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from semq.config.sections import HubSection
 from semq.service.credentials.identity import must_be_hub
@@ -43,8 +45,7 @@ def _dial_config(
     )
 
 
-@dataclass(slots=True)
-class DialAddresses:
+class DialAddresses(Struct):
     """The addresses of a hub or of a partner, and which one is in use; empty for a node without a hub."""
 
     configs: list[DialConfig]

@@ -8,12 +8,13 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 import structlog
+from msgspec import Struct
+from msgspec.structs import replace
 from msgspec.structs import replace as replace_packet
 
 from local_node.link.hub_addresses import DialAddresses
@@ -54,8 +55,7 @@ DATAGRAM_BYTES_MAX = 4 << 20  # waiting documents that arrived as datagrams; fur
 log = structlog.get_logger("semq.uplink")
 
 
-@dataclass(frozen=True, slots=True)
-class UplinkSettings:
+class UplinkSettings(Struct, frozen=True):
     """The limits of the traffic in progress, and the pauses between attempts to connect."""
 
     reconnect_s_min: float = 0.5

@@ -8,11 +8,11 @@ asked again at each run of the job ``missing``. The list is in memory; with ``si
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
 import structlog
+from msgspec import Struct, field
 
 from local_node.link.single_request import VIRTUAL_HOST, request
 from local_node.ports import OperatedLocalNode
@@ -83,8 +83,7 @@ class MissingList(OperationAnswer, frozen=True, kw_only=True):
     unanswered: Sequence[UnansweredPartner] = ()
 
 
-@dataclass(slots=True)
-class PartnerSurvey:
+class PartnerSurvey(Struct):
     """The answers of the partners about the documents since a time."""
 
     since: int  #: ms since 1970

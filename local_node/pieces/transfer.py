@@ -10,11 +10,11 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import structlog
+from msgspec import Struct
 
 from local_node.doors.events import EventExchange
 from local_node.doors.refused_submissions import refuse_open
@@ -46,8 +46,7 @@ DELIVERED, FAILED = "delivered", "failed"
 log = structlog.get_logger("semq.pieces")
 
 
-@dataclass(slots=True)
-class ReportedEvent:
+class ReportedEvent(Struct):
     """An event about a piece or a failed manifest; ``report`` is called with it after the commit."""
 
     report: Callable[[AppEvent], None]
@@ -86,8 +85,7 @@ class EventsWithPieces:
         self._events.publish(prepared)
 
 
-@dataclass(slots=True)
-class PieceTransfer:
+class PieceTransfer(Struct):
     """A document whose pieces are being sent."""
 
     number: int  #: number of the submission

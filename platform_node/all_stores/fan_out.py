@@ -7,8 +7,9 @@ StoresUnreached names them and contains the answer of the other stores, if there
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from platform_node.all_stores import combination
 from platform_node.all_stores.combination import (
@@ -50,8 +51,7 @@ class ManyStores(Protocol):
         """Return the opened stores that are not retired, in the order of addition."""
 
 
-@dataclass(frozen=True, slots=True)
-class FannedOperation:
+class FannedOperation(Struct, frozen=True):
     """An operation that asks several stores."""
 
     operation: Operation

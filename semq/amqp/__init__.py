@@ -40,7 +40,6 @@ further input of the channel or connection is ignored.
 | spec, codec     | the specification as a table; methods to bytes and back                  |
 | frames          | bytes to frames                                                          |
 | fast_path       | the most frequent methods in one step                                    |
-| record          | base class of methods and events                                         |
 """
 
 from semq.amqp.connection.client import ClientConnection

@@ -6,8 +6,9 @@ from operator import attrgetter
 from struct import Struct
 from typing import Any, Final, Generic, TypeVar
 
+import msgspec
+
 from semq.amqp.errors import AmqpError, FrameError, LocalMisuse, SyntaxFault
-from semq.amqp.record import Record
 from semq.amqp.spec import BASIC, PROPERTIES
 from semq.amqp.wire import (
     DEPTH_MAX,
@@ -54,7 +55,7 @@ T = TypeVar("T")
 _long_at = LONG.unpack_from
 
 
-class Properties(Record):
+class Properties(msgspec.Struct):
     """The properties of class basic; None: absent. ``timestamp`` is in POSIX seconds.
 
     ``headers`` may be an encoded table. Texts that nodes pass on may be bytes, because some clients send no UTF-8.

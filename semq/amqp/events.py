@@ -3,14 +3,15 @@
 Docstrings that begin with "S:" or "C:" are about events of servers or clients only.
 """
 
+from msgspec import Struct
+
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AmqpError
 from semq.amqp.methods import BasicDeliver, BasicGetOk, BasicPublish, BasicReturn, Method
-from semq.amqp.record import Record
 from semq.amqp.wire import Table
 
 
-class ConnectionEvent(Record):
+class ConnectionEvent(Struct):
     """An event of a connection."""
 
 

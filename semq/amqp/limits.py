@@ -3,7 +3,7 @@
 Source: AMQP 0-9-1, sections 4.2.3, 4.9 and 4.10.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from semq.amqp.errors import LocalMisuse
 from semq.amqp.spec import FRAME_MIN_SIZE
@@ -14,8 +14,7 @@ MIB = 1 << 20
 ANY_SIZE = (1 << 64) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
+class ConnectionLimits(Struct, frozen=True):
     """Limits of one connection. The first three are this side's offer in the negotiation.
 
     Raises ``LocalMisuse`` if a value is out of range.

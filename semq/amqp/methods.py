@@ -5,9 +5,10 @@ or the order of its arguments differ from the row.
 """
 
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from semq.amqp.record import Record
+from msgspec import Struct
+
 from semq.amqp.spec import PROTOCOL_HEADER, ROWS, MethodRow
 from semq.amqp.wire import Table
 
@@ -19,23 +20,11 @@ def _row_of(class_name: str) -> MethodRow:
     return ROWS[f"{words[0]}.{'-'.join(words[1:])}"]
 
 
-class Method(Record):
+class Method(Struct):
     """A method; ``row`` is its row in the table of the specification."""
 
     row: ClassVar[MethodRow]
     ids: ClassVar[tuple[int, int]]  # class and method
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        cls.row = _row_of(cls.__name__)
-        arguments = tuple(argument.name for argument in cls.row.arguments if argument.name)
-        if arguments != cls.names:
-            raise TypeError(f"{cls.row.name} has the arguments {arguments}, its class has {cls.names}")
-        cls.ids = cls.row.class_id, cls.row.method_id
-        METHODS[cls.ids] = cls
-
-
-METHODS: dict[tuple[int, int], type[Method]] = {}
 
 
 class ConnectionStart(Method):
@@ -456,3 +445,18 @@ class TxRollback(Method):
 
 class TxRollbackOk(Method):
     """Server: the transaction is rolled back."""
+
+
+def registered(method: type[Method]) -> type[Method]:
+    """Give a class its row. Raises KeyError or TypeError if there is none, or one with other arguments."""
+    method.row = _row_of(method.__name__)
+    arguments = tuple(argument.name for argument in method.row.arguments if argument.name)
+    if arguments != method.__struct_fields__:
+        raise TypeError(f"{method.row.name} has the arguments {arguments}, its class has {method.__struct_fields__}")
+    method.ids = method.row.class_id, method.row.method_id
+    return method
+
+
+METHODS: dict[tuple[int, int], type[Method]] = {
+    method.ids: method for method in map(registered, Method.__subclasses__())
+}

@@ -5,9 +5,10 @@ queue is declared again. The texts of reasons are RabbitMQ's.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct
 
 from semq.broker.refusals import field_type
 
@@ -32,8 +33,7 @@ class Overflow(Enum):
     REJECT_PUBLISH_DLX = "reject-publish-dlx"
 
 
-@dataclass(frozen=True, slots=True)
-class QueueSettings:
+class QueueSettings(Struct, frozen=True):
     """The parsed arguments of one queue. Times are in milliseconds, sizes in bytes of the bodies. None means no limit,
     or no dead-letter exchange or key; ``max_priority`` 0 means no priorities.
     """

@@ -5,10 +5,11 @@ if the store refuses them, and raise the AmqpErrors of ``refusals``.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from semq.amqp.wire import decode_table, encode_table
 from semq.broker import refusals
@@ -38,8 +39,7 @@ from semq.store.broker.operations import Bind, DeclareExchange, DeclareQueue, De
 AnyQueue: TypeAlias = Queue | ServiceQueue
 
 
-@dataclass(slots=True)
-class VhostLimits:
+class VhostLimits(Struct):
     """Limits on the definitions of one virtual host."""
 
     queues_max: int = 100_000

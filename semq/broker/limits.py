@@ -1,14 +1,13 @@
 """Limits of one broker, in addition to those of a connection (``semq.amqp.limits``) and a port (``ListenerConfig``)."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from semq.broker.definitions import VhostLimits
 
 MIB = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerLimits:
+class BrokerLimits(Struct, frozen=True):
     """The limits; sizes are in bytes. The size of a message includes its header and the overhead of the objects in
     memory (``bodies.weight``), but not a large body that is in the store, unless a comment states otherwise.
     """

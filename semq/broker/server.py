@@ -6,11 +6,13 @@ At the end of each turn of the event loop, the store gets the changes in one lis
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from platform import python_version
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from semq import __version__
 from semq.amqp.connection.server import ServerConnection
@@ -52,8 +54,7 @@ SERVER_PROPERTIES: Mapping[str, Any] = {
 }
 
 
-@dataclass(slots=True)
-class ServerCounters:
+class ServerCounters(Struct):
     """Sums since the start. ``published`` and ``delivered`` count ended connections only."""
 
     published: int = 0
@@ -62,8 +63,7 @@ class ServerCounters:
     alarms: int = 0
 
 
-@dataclass
-class ServerConfig:
+class ServerConfig(Struct):
     """The settings of an ``AmqpServer``."""
 
     listener: ListenerConfig = field(default_factory=ListenerConfig)

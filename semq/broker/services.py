@@ -5,10 +5,11 @@ with an argument that has no effect. The methods must not block.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
+
+from msgspec import Struct, field
 
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AmqpError
@@ -19,8 +20,7 @@ from semq.broker.routing.exchanges import Binding, BindingDestination, Exchange,
 from semq.transport.peer import PeerInfo
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SessionInfo:
+class SessionInfo(Struct, frozen=True, eq=False):
     """A connection and its user. A service may keep data in ``state``; ``close`` ends the connection.
 
     ``unsent`` returns the number of bytes of output that wait until the client reads.
@@ -36,29 +36,25 @@ class SessionInfo:
     state: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Confirmed:
+class Confirmed(Struct, frozen=True):
     """The service accepted the message."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceNacked:
+class ServiceNacked(Struct, frozen=True):
     """The service could not accept the message; the publisher may repeat it. A channel without confirms is closed with
     ``error``, unless it is None."""
 
     error: AmqpError | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReturnedToSender:
+class ReturnedToSender(Struct, frozen=True):
     """The message has no receiver. It is confirmed; if it is mandatory, it is returned first."""
 
     reply_code: int = 312
     reply_text: str = "NO_ROUTE"
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """The message is refused; the channel is closed with this error."""
 
     error: AmqpError
@@ -234,8 +230,7 @@ class ServiceConsumer(Protocol):
         """End the consumer and notify the client; unacknowledged tokens are settled as lost."""
 
 
-@dataclass(slots=True)
-class ServiceDelivery:
+class ServiceDelivery(Struct):
     """The answer of a service to basic.get."""
 
     exchange: str

@@ -13,8 +13,9 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from semq.amqp import events as e
 from semq.amqp import sasl

@@ -4,10 +4,11 @@ import hashlib
 import hmac
 import logging
 import re
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from semq.amqp.sasl import Credentials
 from semq.clock import draw_secret
@@ -29,8 +30,7 @@ class Right(Enum):
     READ = "read"
 
 
-@dataclass(frozen=True, slots=True)
-class Permissions:
+class Permissions(Struct, frozen=True):
     """Three regular expressions for the names of exchanges and queues; each may match anywhere in a name.
 
     The default exchange has the name ``amq.default`` here. An empty expression matches no name.
@@ -73,8 +73,7 @@ def digest_of(password: str | bytes) -> bytes:
     return hashlib.blake2b(password.encode() if isinstance(password, str) else password, key=_KEY).digest()
 
 
-@dataclass(slots=True)
-class User:
+class User(Struct):
     """One user. ``password`` is the result of ``digest_of``; None: login by certificate only."""
 
     name: str

@@ -2,8 +2,9 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from semq.amqp.content import ContentHeader
 from semq.broker import refusals
@@ -24,8 +25,7 @@ from semq.store.broker.operations import AddMessage, StoreOp
 RETRY_S = 5.0  # pause before the next attempt to route retained dead letters
 
 
-@dataclass(slots=True)
-class PublishResult:
+class PublishResult(Struct):
     """The result of a publish."""
 
     queues: int = 0  #: number of queues that have the message; for a direct reply, of channels
@@ -37,8 +37,7 @@ class PublishResult:
 _ACCEPTED, _TO_BE_STORED = PublishResult(1), PublishResult(1, True)
 
 
-@dataclass(slots=True)
-class PreparedPublish:
+class PreparedPublish(Struct):
     """Messages that the caller stores in its own transaction: it writes ``ops``, and calls ``commit`` after the
     transaction. Only then consumers see the message."""
 
@@ -73,16 +72,14 @@ class PreparedPublish:
         return queue.would_refuse(len(ahead) + 1, sum(ahead) + message.size)
 
 
-@dataclass(slots=True)
-class SessionHooks:
+class SessionHooks(Struct):
     """Callbacks for connections that have opened the virtual host."""
 
     on_open: Callable[[SessionInfo], None] = lambda _: None
     on_close: Callable[[SessionInfo], None] = lambda _: None
 
 
-@dataclass(slots=True)
-class _Death:
+class _Death(Struct):
     queue: Queue
     message: Message
     reason: DeathReason

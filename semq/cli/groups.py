@@ -5,25 +5,23 @@ of ``semq`` itself, and for an unknown word.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
 import typer
+from msgspec import Struct, field
 
 from semq.cli.options.parameters import with_parsed_commands
 
 
-@dataclass(frozen=True, slots=True)
-class CommandRow:
+class CommandRow(Struct, frozen=True):
     """A command or a group of commands; its name is the first word of the command line."""
 
     name: str
     where: str  #: the object that `load` imports, as "module:name"
 
 
-@dataclass(frozen=True, slots=True)
-class CommandGroup(CommandRow):
+class CommandGroup(CommandRow, frozen=True):
     """A group of commands; ``where`` names its Typer."""
 
     help: str
@@ -37,8 +35,7 @@ class CommandGroup(CommandRow):
         return with_parsed_commands(_import_object(self.where))
 
 
-@dataclass(frozen=True, slots=True)
-class TopCommand(CommandRow):
+class TopCommand(CommandRow, frozen=True):
     """A command without a group; ``where`` names its function."""
 
     settings: dict[str, Any] = field(default_factory=dict)  #: further arguments of ``Typer.command``

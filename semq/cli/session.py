@@ -5,12 +5,12 @@ import getpass
 import inspect
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
+from msgspec import Struct, field
 
 from semq.app import Client, IncompleteAnswer
 from semq.app.answers import T, read_answer
@@ -67,8 +67,7 @@ class NamedNode(NamedTuple):
             raise OtherNode(address=client.address, answers=client.node, configured=self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Struct, frozen=True):
     """Connection, output and time limit of one command."""
 
     client: Client

@@ -1,12 +1,11 @@
 """Errors of a configuration, for which the command line ends with status 78."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from semq.errors import Misconfigured
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigFault:
+class ConfigFault(Struct, frozen=True):
     """One fault of a configuration."""
 
     where: str  #: file or environment variable

@@ -4,14 +4,14 @@ A page that prints a next step offers the acts of the commands in it (``in_step`
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from semq.umx_t.status import SendStatus
 
 
-@dataclass(frozen=True, slots=True)
-class MessageAct:
+class MessageAct(Struct, frozen=True):
     """An act on one or many messages."""
 
     operation: str

@@ -11,11 +11,11 @@ interrupted, or the line could not be written.
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import structlog
+from msgspec import Struct, field
 
 from semq.console.acts import MessageAct
 from semq.console.display import Row
@@ -43,8 +43,7 @@ NOTHING_DONE = (
 DONE_AT_HUB = {"held.refuse": ("refused", "repeated"), "held.resend": ("resent",)}
 
 
-@dataclass
-class BulkAct:
+class BulkAct(Struct):
     """An act on many messages."""
 
     key: str  #: random, in the address of the act's page
@@ -53,7 +52,7 @@ class BulkAct:
     back: str  #: address of the list in which the messages were selected
     total: int
     sample: list[dict[str, Any]]  #: messages that the page shows
-    work: Work = field(repr=False)
+    work: Work
     filter_text: str = ""  #: the filter of the selection; empty: the messages were selected one by one
     why: str = ""
     results: Counter[str] = field(default_factory=Counter)  #: number of messages by result
@@ -61,7 +60,7 @@ class BulkAct:
     state: str = "prepared"  #: prepared, running, done, failed, stopped
     started_at: int | None = None
     asked_line: int | None = None  #: number of the audit line about the beginning
-    _task: asyncio.Task[None] | None = field(default=None, repr=False)
+    _task: asyncio.Task[None] | None = None
 
     @property
     def done(self) -> int:

@@ -5,8 +5,9 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from semq.console.words import FIGURES
 from semq.moments import utc_text
@@ -23,8 +24,7 @@ TIMED = {"local": ("delivered", "processed"), "platform": ("released",)}  # kind
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(Struct, frozen=True):
     """A line of a chart: its style, its name, its figure for the whole period, and its path."""
 
     style: str
@@ -33,8 +33,7 @@ class Series:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(Struct, frozen=True):
     """A chart of some series over the points of a period."""
 
     title: str

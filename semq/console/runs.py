@@ -8,11 +8,12 @@ import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from semq.config.settings import Settings
 from spark_reconcile.errors import BadSettings
@@ -30,8 +31,7 @@ DOWNLOADS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class RunFolder:
+class RunFolder(Struct, frozen=True):
     """A run of the reconciliation for a business date."""
 
     day: str

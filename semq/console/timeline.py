@@ -1,8 +1,9 @@
 """The time line of a message: the ledger lines of sender, hub and receiver in order, and the next event."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from semq.service.operations.outlook import WAITS
 
@@ -12,8 +13,7 @@ GAP_S = 60  # shortest pause that is shown
 LANE_OF = {"outbound": "sender", "inbound": "receiver", "relayed": "hub"}
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(Struct, frozen=True):
     """A row of the time line."""
 
     lane: str  #: one of LANES

@@ -4,8 +4,9 @@ A probe is padded to the size that it tests. The path is open while probes are a
 after the other (RFC 8899). Without answers the size falls back to ``SIZES[0]``. Sizes are those of UDP payloads.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 # For tunnels, for Ethernet with IPv6 and IPv4, and for jumbo frames. As in QUIC, an open path passes 1200 bytes.
 SIZES = (1200, 1280, 1352, 1400, 1452, 1472, 2952, 4452, 8900)
@@ -15,8 +16,7 @@ SMALLER_AFTER, CLOSED_AFTER = 2, 4
 OUTSTANDING_MAX = 16  # remembered probes
 
 
-@dataclass(frozen=True, slots=True)
-class PathTimes:
+class PathTimes(Struct, frozen=True):
     """Intervals of probes, in seconds."""
 
     answer_s: float = 1.0  #: wait for an answer

@@ -5,10 +5,10 @@ the link (PROTOCOL.md section 25). The listening end calls ``offer``, the dialli
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from semq.answers.status import DatagramCounts, PathState
@@ -34,8 +34,7 @@ class Transmission(Enum):
     FULL = "full"  #: the socket accepts no datagram now, or there is no route to the address
 
 
-@dataclass(frozen=True, slots=True)
-class DatagramTimes:
+class DatagramTimes(Struct, frozen=True):
     """Intervals in seconds, and the highest rate of one session."""
 
     path: PathTimes = field(default_factory=PathTimes)

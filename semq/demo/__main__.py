@@ -4,9 +4,9 @@ import argparse
 import asyncio
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
+from msgspec.structs import asdict
 from rich.console import Console
 
 from semq.demo.cluster import ClusterScenario

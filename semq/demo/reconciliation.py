@@ -11,11 +11,12 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from subprocess import CalledProcessError
 from typing import Any
+
+from msgspec import Struct, field
 
 from semq.demo.configuration import COLLECTOR, EXTRACTS, RECEIVER, REPORTS, SENDER
 from semq.installation.configuration import HUB, NodePlace
@@ -29,8 +30,7 @@ IDLE_S, COLLECTS_MAX = 2, 15  # seconds that one `collect` waits for an extract;
 Say = Callable[[str], None]
 
 
-@dataclass(slots=True)
-class Reconciliation:
+class Reconciliation(Struct):
     """The result of the step; ``--json`` prints it as ``reconcile``."""
 
     outcome: str  #: outcome of `semq reconcile run`; left_out: the step was skipped; failed: a command failed

@@ -6,12 +6,13 @@ by AppKey, because an event or a delivery may arrive before the answer to the su
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import cycle, islice
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from msgspec import Struct, field
 
 from semq.app import AppKey, Document, Sent
 from semq.umx_t.app_key import PART_MAX
@@ -31,8 +32,7 @@ _ORDER = list(STATES)
 FINAL = ("delivered", "failed", "refused")
 
 
-@dataclass(slots=True, eq=False)
-class TrackedDocument:
+class TrackedDocument(Struct, eq=False):
     """A document of the demo."""
 
     number: int
@@ -86,8 +86,7 @@ def documents_of(
     ]
 
 
-@dataclass(slots=True)
-class DocumentTracker:
+class DocumentTracker(Struct):
     """All documents of the demo."""
 
     on_change: Callable[[TrackedDocument], None] = lambda document: None  #: called after each change of a state

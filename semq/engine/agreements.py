@@ -5,7 +5,8 @@ that was offline sends its accepted documents when it is online again, and a ref
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from semq.engine import errors
 from semq.umx_t.agreement import Terms, first_covering
@@ -15,8 +16,7 @@ MINUTE_S, DAY_MINUTES = 60.0, 1440
 KEPT_MIN = 1024  # with fewer buckets none is forgotten
 
 
-@dataclass(slots=True)
-class Meter:
+class Meter(Struct):
     """The number of documents that may still be sent now, by parties and terms."""
 
     minutes: float  #: a full bucket allows as many documents as the agreement allows in this number of minutes

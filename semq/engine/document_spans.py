@@ -15,8 +15,9 @@ or delivers it again. At its sender, a document of class 1 or 2 with @Ack2=0 end
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from semq.amqp.wire import decode_fields
 from semq.store.rows import Event, LedgerLine, Side
@@ -46,8 +47,7 @@ class Span(NamedTuple):
     steps: tuple[tuple[str, int], ...] = ()  #: name and time of events within the span
 
 
-@dataclass(slots=True)
-class _Document:
+class _Document(Struct):
     parent: TraceParent
     since: int  #: start of the next span: submitted or arrived; later accepted, stored or recorded
     ends_when_sent: bool

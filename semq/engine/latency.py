@@ -9,8 +9,9 @@
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 BOUNDS_S = (
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 21600.0, 86400.0,
@@ -25,8 +26,7 @@ class Stage(StrEnum):
     ACKNOWLEDGED = "acknowledged"
 
 
-@dataclass(slots=True)
-class Histogram:
+class Histogram(Struct):
     """Observations of one stage."""
 
     #: Number of documents in each interval that ends at a bound of BOUNDS_S, not cumulative; the last: above all.

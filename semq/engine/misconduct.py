@@ -4,7 +4,7 @@ Violations for which ``violations`` admits no line are counted, too. After the f
 code, all other pairs share one count.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from semq.answers.status import ViolationState
 from semq.foreign_text import shortened
@@ -15,8 +15,7 @@ NAME_MAX = 140  # characters
 SHOWN_MS = 86_400_000  # health shows the last day
 
 
-@dataclass(slots=True)
-class ViolationsSeen:
+class ViolationsSeen(Struct):
     """Violations with one code by one source."""
 
     count: int

@@ -1,8 +1,9 @@
 """The directory of partners at a local node, in bounded memory: from the hub, or configured if there is no hub."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from semq.engine import errors
 from semq.engine.agreements import Meter, agreed_terms
@@ -23,8 +24,7 @@ class KnownGroup(NamedTuple):
     others: int  #: number of other members
 
 
-@dataclass(slots=True)
-class Partners:
+class Partners(Struct):
     """The known partners and groups. While ``complete`` is false, an unknown target is accepted, too."""
 
     has_hub: bool = True

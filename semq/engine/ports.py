@@ -1,11 +1,11 @@
 """The ports of the engine to its surroundings, and the values that pass through them."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
+from msgspec import Struct, field
 
 from semq.engine.sender.positions import HeldSequences
 from semq.errors import BadInput, SemqError
@@ -49,8 +49,7 @@ def takes_datagrams(link: object) -> bool:
     return isinstance(link, LinkWithDatagrams) and link.takes_datagrams
 
 
-@dataclass(slots=True)
-class Submission:
+class Submission(Struct):
     """A document submitted by an application."""
 
     target: Address
@@ -395,8 +394,7 @@ class InClear:
         return ()
 
 
-@dataclass(slots=True)
-class Counters:
+class Counters(Struct):
     """Counts of events since the start."""
 
     counts: dict[str, int] = field(default_factory=dict)

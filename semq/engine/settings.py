@@ -1,10 +1,9 @@
 """Settings of the engine, with the defaults of PROTOCOL.md section 13."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class EngineSettings:
+class EngineSettings(Struct, frozen=True):
     """The settings of one engine. Section ``protocol`` of the configuration has keys for some of them."""
 
     inquiry_s: float = 15.0  #: first interval of inquiries about a row, doubled each time

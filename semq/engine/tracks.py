@@ -4,8 +4,9 @@ Sources take turns, so that many rows of one do not delay the others. In a sourc
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 T = TypeVar("T")
 
@@ -35,8 +36,7 @@ def interleaved(lists: Sequence[Sequence[T]]) -> list[T]:
     return [items[index] for index in range(most) for items in lists if index < len(items)]
 
 
-@dataclass(slots=True)
-class Track:
+class Track(Struct):
     """Rows of one source and priority."""
 
     source: str
@@ -48,8 +48,7 @@ class Track:
     low: int = NEVER  #: lowest row passed to ``wake`` since the last pick, minus one
 
 
-@dataclass(slots=True, frozen=True)
-class Pick:
+class Pick(Struct, frozen=True):
     """One read of a track: at most ``limit`` rows above ``after``."""
 
     track: Track

@@ -3,7 +3,7 @@
 Without this bound a hostile peer could fill the ledger, because it can break a rule with every record of a packet.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 LINES_PER_MINUTE = 60  # lines of the ledger about one peer
 PEERS_MAX = 1000  # peers with a count of their own; further names (the hub could invent any number) share one
@@ -11,8 +11,7 @@ WINDOW_S = 60.0
 OTHERS = "others"
 
 
-@dataclass(slots=True)
-class Minute:
+class Minute(Struct):
     """One minute of one peer, from its first violation on."""
 
     until: float  #: monotonic seconds

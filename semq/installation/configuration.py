@@ -8,8 +8,10 @@ import random
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from semq.installation.empty_database import copy_empty_database
 from semq.store.embedded.server import EmbeddedPostgres
@@ -23,16 +25,14 @@ Value = str | int | float | bool | Sequence[str] | None  #: None: only the table
 Rows = Mapping[str, Value]
 
 
-@dataclass(frozen=True, slots=True)
-class ApplicationLogin:
+class ApplicationLogin(Struct, frozen=True):
     """User and password of applications at every node."""
 
     user: str
     password: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodePlace:
+class NodePlace(Struct, frozen=True):
     """The files of one node, and its address for applications."""
 
     name: str
@@ -81,8 +81,7 @@ class NodePlace:
         return f"/{self.node_id}" if self.is_virtual else ""
 
 
-@dataclass(frozen=True, slots=True)
-class InstallationPlan:
+class InstallationPlan(Struct, frozen=True):
     """The nodes of an installation, and further rows of their configurations."""
 
     institutions: Mapping[str, str]  #: name of each node | its node id

@@ -6,9 +6,10 @@ The texts are in the folder ``templates``, one for each kind of node.
 import json
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from string import Template
+
+from msgspec import Struct
 
 from semq.config import load
 from semq.errors import SemqError
@@ -22,8 +23,7 @@ HTTP_OFFSET = 10  # the port of the web process is the AMQP port plus this
 LOOPBACK, ANY_ADDRESS = "127.0.0.1", "0.0.0.0"
 
 
-@dataclass(frozen=True, slots=True)
-class NewNode:
+class NewNode(Struct, frozen=True):
     """The choices for a new node; everything else is in its template."""
 
     kind: str  #: "local" or "platform"

@@ -6,9 +6,10 @@ contains only the differences from the default.
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from semq.legacy.errors import BadMapping
 
@@ -99,8 +100,7 @@ STATUSES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class OldTable:
+class OldTable(Struct, frozen=True):
     """The mapping of one older table."""
 
     kind: str  #: tb_0031, tb_0030 or tb_0032
@@ -109,8 +109,7 @@ class OldTable:
     status: Mapping[str, str]  #: statuses, keyed by the value of the column
 
 
-@dataclass(frozen=True, slots=True)
-class OldTables:
+class OldTables(Struct, frozen=True):
     """The mapping of all older tables, in the order of the import."""
 
     tables: tuple[OldTable, ...]

@@ -4,10 +4,11 @@ import binascii
 import re
 from base64 import b64decode
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 from typing import Any
+
+from msgspec import Struct
 
 from semq.errors import BadInput, SemqError
 from semq.legacy.mapping import OUTBOUND, PENDING, OldTable
@@ -57,8 +58,7 @@ class OldRowRefused(BadInput):
         self.reason = reason
 
 
-@dataclass(frozen=True, slots=True)
-class OldRow:
+class OldRow(Struct, frozen=True):
     """A row that can be imported."""
 
     kind: str  #: tb_0031, tb_0030 or tb_0032

@@ -1,14 +1,14 @@
 """The result of an import: counts by table, and the rows that were not imported, with reasons."""
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 LISTED_MAX = 1000  # maximum number of rows in ``listed``; --rejects writes all
 
 
-@dataclass(slots=True)
-class TableReport:
+class TableReport(Struct):
     """The counts of one older table."""
 
     rows: int = 0
@@ -22,8 +22,7 @@ class TableReport:
         }  # fmt: skip
 
 
-@dataclass(slots=True)
-class ImportReport:
+class ImportReport(Struct):
     """The result of an import."""
 
     source: str

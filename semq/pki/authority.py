@@ -4,7 +4,6 @@ The authority takes only the key from a request; the names come from the caller 
 """
 
 import re
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -13,6 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from msgspec import Struct
 
 from semq.pki.certificate import NodeCertificate, read_certificate
 from semq.pki.errors import KeyRefused, RequestRefused
@@ -30,8 +30,7 @@ KEY_FILE, CERTIFICATE_FILE = "authority.key", "authority.crt"
 RESTORE = f"Restore {KEY_FILE} and {CERTIFICATE_FILE} from one backup."  # remedy
 
 
-@dataclass(frozen=True, slots=True)
-class Authority:
+class Authority(Struct, frozen=True):
     """A signing key with its certificate."""
 
     certificate: x509.Certificate

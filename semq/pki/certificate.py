@@ -1,13 +1,12 @@
 """A node's certificate as a value: node, validity, key. ``trust`` verifies it."""
 
 import hashlib
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cached_property
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from msgspec import Struct
 
 from semq.pki.errors import Untrusted
 from semq.pki.keys import PublicKey, is_accepted, key_id
@@ -18,8 +17,7 @@ DER_MAX = 16 * 1024  # bytes; certificates of nodes are much shorter
 RENEWED_AFTER = 2 / 3  # part of the validity after which a certificate is renewed
 
 
-@dataclass(frozen=True)
-class NodeCertificate:
+class NodeCertificate(Struct, frozen=True):
     """The content of a certificate, not verified (see ``TrustStore.verify``)."""
 
     der: bytes
@@ -40,7 +38,7 @@ class NodeCertificate:
         """The serial number in hexadecimal, as shown to people and stored in tables."""
         return f"{self.serial:x}"
 
-    @cached_property
+    @property
     def x509(self) -> x509.Certificate:
         """The parsed certificate, for fields that have no attribute here."""
         return x509.load_der_x509_certificate(self.der)

@@ -9,13 +9,13 @@ import hashlib
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from msgspec import Struct
 
 from semq.pki.errors import KeyRefused
 from semq.store.files import write_safely
@@ -32,8 +32,7 @@ SECRET_REMEDY = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SecretSource:
+class SecretSource(Struct, frozen=True):
     """The source of the passphrase of key files, or of the master key of stored bodies.
 
     If all fields are empty, there is no secret: keys or bodies are stored in clear. Precedence: ``file`` (its first

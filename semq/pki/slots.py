@@ -14,13 +14,13 @@ later, which should be longer than the longest transit of a document.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from semq.foreign_text import shortened
@@ -56,8 +56,7 @@ class Slots(msgspec.Struct, frozen=True):
         yield from (("retired", key.key_id) for key in self.retired)
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """The active certificate of a node, its key, and the keys that may open documents."""
 
     certificate: NodeCertificate

@@ -9,8 +9,9 @@ printed earlier, and the signed receipts of partners.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from hashlib import sha256
+
+from msgspec import Struct
 
 from semq.seal.canonical import canonical
 
@@ -18,8 +19,7 @@ START = bytes(32)  # takes the place of a previous link's hash in the first link
 LINES_MAX = 1000  # lines of one link
 
 
-@dataclass(frozen=True, slots=True)
-class ChainLink:
+class ChainLink(Struct, frozen=True):
     """A section of the chain, as stored in ``semq_chain``."""
 
     day: str  #: ISO date, UTC

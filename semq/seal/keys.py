@@ -7,7 +7,6 @@ node has one key for TLS, wrapping and signing. Data of one use are never valid 
 and signed data start with different labels (``canonical``), and neither is a TLS transcript.
 """
 
-from dataclasses import dataclass
 from hashlib import sha256
 
 from cryptography.exceptions import InvalidSignature, InvalidTag
@@ -15,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256, SHA384, SHA512, HashAlgorithm
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from msgspec import Struct
 
 from semq.seal.errors import KeyUnfit, SealBroken, SealMalformed, SignatureWrong
 
@@ -25,8 +25,7 @@ RSA_BITS_MIN = 2048
 KEY_ID_LENGTH = 32  # characters
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
+class Curve(Struct, frozen=True):
     """The algorithms for one curve."""
 
     alg: str

@@ -15,13 +15,13 @@ ciphertext that opens under two keys.
 """
 
 import hmac
-from dataclasses import dataclass
 from hashlib import sha256
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
+from msgspec import Struct
 
 from semq.seal.errors import SealBroken
 from semq.seal.keys import PrivateKey, PublicKey, alg_of, key_id, sign, wrap
@@ -35,8 +35,7 @@ MESSAGES_MAX = 1 << 31  # messages under one key, even if ``KeyLimits`` allows m
 OVERHEAD = NONCE_LENGTH + TAG_LENGTH  # bytes that sealing adds to a payload
 
 
-@dataclass(frozen=True, slots=True)
-class KeyLimits:
+class KeyLimits(Struct, frozen=True):
     """The limits at which a session key is replaced."""
 
     messages: int = 65_536

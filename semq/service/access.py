@@ -1,7 +1,6 @@
 """The configured users of a node, and their permissions for AMQP, administration and inboxes."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from semq.broker.users import Permissions, Right, User, digest_of
 from semq.config.sections import AmqpSection, GrantSection
@@ -18,8 +17,7 @@ def inbox_name(user: str) -> str:
     return f"{INBOX}.{user}" if user else INBOX
 
 
-@dataclass(frozen=True, slots=True)
-class ApplicationPermissions(Permissions):
+class ApplicationPermissions(Permissions, frozen=True):
     """Permissions in the virtual host of applications.
 
     The exchange ``semq.admin`` needs ``is_admin``, which also allows the queues for its answers. The name of an inbox

@@ -5,11 +5,11 @@ Answers are transient messages. ``RequestExchange`` also serves the requests of 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import msgspec
 import structlog
+from msgspec.structs import replace
 
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import PreconditionFailed

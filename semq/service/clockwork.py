@@ -7,13 +7,13 @@ APScheduler's job store in SQL is not used: every scheduler that shares it would
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
 import structlog
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.base import BaseTrigger
+from msgspec import Struct
 
 from semq.clock import Clock
 from semq.engine.core import Core
@@ -48,8 +48,7 @@ class NodeEngine(TickedEngine, Protocol):
     core: Core
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduledJob:
+class ScheduledJob(Struct, frozen=True):
     """A job that runs at regular intervals."""
 
     name: str
@@ -61,8 +60,7 @@ class ScheduledJob:
     failure: Callable[[], str] | None = None  #: returns why the last work failed; empty: it did not
 
 
-@dataclass(slots=True)
-class JobRecord:
+class JobRecord(Struct):
     """Runs, errors and pause of a job."""
 
     runs: int = 0

@@ -9,10 +9,10 @@ import math
 import ssl
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import fields, replace
 from typing import Any, Generic, TypeVar
 
 import structlog
+from msgspec.structs import fields, replace
 
 from semq.amqp.limits import ConnectionLimits
 from semq.answers.status import Check, NodeStatus

@@ -4,10 +4,10 @@ Functions on a connection; each change is a transaction of its own. Secrets arri
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from msgspec import Struct
 from sqlalchemy import Connection, Table, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
@@ -17,8 +17,7 @@ ACCOUNT, SESSION, LINK, TOKEN = web_account.c, web_session.c, web_link.c, web_to
 FIRST_LINK_LOCK = 0x5E30_0001  # advisory lock
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(Struct, frozen=True):
     """A person who may sign in."""
 
     name: str
@@ -29,8 +28,7 @@ class Account:
     disabled_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AccountSession:
+class AccountSession(Struct, frozen=True):
     """A signed-in browser, identified by the hash of its cookie."""
 
     hash: bytes
@@ -42,8 +40,7 @@ class AccountSession:
     peer: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Struct, frozen=True):
     """A bearer token of a program, found by its hash."""
 
     id: str  #: the name by which operators revoke it

@@ -4,10 +4,10 @@ A trigger refuses every change of a line, and every deletion except by the house
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from msgspec import Struct, field
 from sqlalchemy import Connection, insert, select
 from sqlalchemy.sql.elements import ColumnElement
 
@@ -16,8 +16,7 @@ from semq.store.web_tables import web_audit
 AUDIT = web_audit.c
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """One line of the log, with the columns of ``web_audit``."""
 
     at: datetime
@@ -32,8 +31,7 @@ class Line:
     read_payload: bool = False  #: the act showed the content of a document
 
 
-@dataclass(frozen=True, slots=True)
-class AuditFilter:
+class AuditFilter(Struct, frozen=True):
     """The selection of lines to show; a condition that is None matches every line."""
 
     who: str | None = None
@@ -48,7 +46,7 @@ class AuditFilter:
 
 def add(connection: Connection, lines: Sequence[Line]) -> list[int]:
     """Add lines in one transaction; return their numbers in the same order."""
-    values = [{name: getattr(line, name) for name in Line.__slots__} for line in lines]
+    values = [{name: getattr(line, name) for name in Line.__struct_fields__} for line in lines]
     with connection.begin():
         statement = insert(web_audit).returning(AUDIT.number, sort_by_parameter_order=True)
         return list(connection.execute(statement, values).scalars())

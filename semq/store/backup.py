@@ -13,12 +13,13 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
 from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
 import psycopg
+from msgspec import Struct, field
+from msgspec.structs import asdict, fields
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from semq import __version__
@@ -40,8 +41,7 @@ ROLES = """
 IN_USE = "SELECT coalesce(to_regclass('tb_0031'), to_regclass('semq_version')) IS NOT NULL"
 
 
-@dataclass(frozen=True, slots=True)
-class BackupNote:
+class BackupNote(Struct, frozen=True):
     """What a backup is a backup of: the content of backup.json."""
 
     node: str  #: address

@@ -4,10 +4,10 @@ Functions for ``PostgresStore.execute``. Each change is a transaction of its own
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, Row, exists, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
@@ -18,8 +18,7 @@ REVOKED, DEFINED = "semq_revoked", "semq_defined"  # channels of NOTIFY
 CERTIFICATE, TOKEN, STORE, DEFINITION = node_certificate.c, node_token.c, node_life.c, definition.c
 
 
-@dataclass(frozen=True, slots=True)
-class IssuedCertificate:
+class IssuedCertificate(Struct, frozen=True):
     """A certificate of a node."""
 
     serial: str
@@ -39,8 +38,7 @@ class Revocation(NamedTuple):
     revoked: list[IssuedCertificate]  #: those that were not revoked before
 
 
-@dataclass(frozen=True, slots=True)
-class Ticket:
+class Ticket(Struct, frozen=True):
     """An enrolment token, identified by its hash."""
 
     hash: bytes
@@ -52,8 +50,7 @@ class Ticket:
     serial: str | None = None  #: serial number of the certificate issued for the token
 
 
-@dataclass(frozen=True, slots=True)
-class NodeStore:
+class NodeStore(Struct, frozen=True):
     """The store that a node used at its last login."""
 
     node: str
@@ -137,7 +134,9 @@ def revoked_serials(connection: Connection, since: datetime) -> set[str]:
 def add_token(connection: Connection, ticket: Ticket) -> None:
     """Store the hash of a token."""
     with connection.begin():
-        values = {name: getattr(ticket, name) for name in Ticket.__slots__} | {"host_names": list(ticket.host_names)}
+        values = {name: getattr(ticket, name) for name in Ticket.__struct_fields__} | {
+            "host_names": list(ticket.host_names)
+        }
         connection.execute(insert(node_token).values(**values))
 
 
@@ -196,7 +195,7 @@ def store_of(connection: Connection, node: str) -> NodeStore | None:
 
 def note_store(connection: Connection, store: NodeStore) -> NodeStore:
     """Record the store of a node, and return it. If another one is recorded, change nothing and return that one."""
-    values = {name: getattr(store, name) for name in NodeStore.__slots__}
+    values = {name: getattr(store, name) for name in NodeStore.__struct_fields__}
     with connection.begin():
         new = insert(node_life).values(**values)
         is_same = STORE.store_uuid == store.store_uuid
@@ -237,7 +236,7 @@ def add_definition(connection: Connection, document: str, at: datetime, why: str
 
 
 def _values(issued: IssuedCertificate) -> dict[str, Any]:
-    return {name: getattr(issued, name) for name in IssuedCertificate.__slots__}
+    return {name: getattr(issued, name) for name in IssuedCertificate.__struct_fields__}
 
 
 def _issued(row: Row[Any]) -> IssuedCertificate:

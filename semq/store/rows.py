@@ -1,7 +1,6 @@
 """The rows of the tables as values (PROTOCOL.md section 3). Times are milliseconds since 1970 UTC."""
 
 import re
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -67,8 +66,7 @@ def read_group_place(text: str) -> GroupPlace | None:
     return GroupPlace(int(match[1]), int(match[2]), match[3], match[4]) if match else None
 
 
-@dataclass(slots=True)
-class Outbound:
+class Outbound(Struct):
     """A row of tb_0031: a message that this node accepted, or a copy that the hub stored."""
 
     object_id: int
@@ -110,8 +108,7 @@ class Outbound:
         return str(self.target.node)
 
 
-@dataclass(slots=True)
-class OutStream:
+class OutStream(Struct):
     """A row of tb_0031_stream: the next position of one own stream."""
 
     key: OutStreamKey
@@ -135,8 +132,7 @@ class ArrivedPiece(NamedTuple):
     digest: bytes
 
 
-@dataclass(slots=True)
-class Pending:
+class Pending(Struct):
     """A row of tb_0030: a received message, kept until it is removable."""
 
     bref: int
@@ -189,8 +185,7 @@ class Pending:
         return self.app_status is not AppStatus.NEW and not self.owes
 
 
-@dataclass(slots=True)
-class InStream:
+class InStream(Struct):
     """A row of tb_0030_stream: a stream at its receiver."""
 
     key: InStreamKey
@@ -208,8 +203,7 @@ class Recorded(Struct, frozen=True, gc=False):
     proved: bool = False
 
 
-@dataclass(slots=True, frozen=True)
-class Submitted:
+class Submitted(Struct, frozen=True):
     """A row of tb_0031_submit, written by an application or scheduled by the node."""
 
     row_id: int
@@ -234,16 +228,14 @@ class Submitted:
     not_before: int = 0  #: earliest time of sending; 0: at once
 
 
-@dataclass(slots=True, frozen=True)
-class TargetWait:
+class TargetWait(Struct, frozen=True):
     """The first waiting submission to a target. Later submissions to this target are skipped."""
 
     number: int
     reason: Reason
 
 
-@dataclass(slots=True, frozen=True)
-class SubmissionRefusal:
+class SubmissionRefusal(Struct, frozen=True):
     """The refusal of a row of tb_0031_submit, with its LK0 in the ledger."""
 
     lk0: LK0
@@ -258,8 +250,7 @@ class ClientToken(Struct, frozen=True, gc=False):
     digest: bytes
 
 
-@dataclass(slots=True, frozen=True)
-class KeptKey:
+class KeptKey(Struct, frozen=True):
     """A row of semq_session_key: a session key of this node, wrapped for the node itself."""
 
     id: bytes
@@ -269,8 +260,7 @@ class KeptKey:
     text: str  #: the wrapped session key
 
 
-@dataclass(slots=True, frozen=True)
-class KeptReceipts:
+class KeptReceipts(Struct, frozen=True):
     """A row of semq_receipts: a partner's signature over all receipts of a packet."""
 
     number: int
@@ -279,16 +269,14 @@ class KeptReceipts:
     leaves: bytes  #: hashes of all receipts; the signature is over the root of their tree
 
 
-@dataclass(slots=True, frozen=True)
-class Certificates:
+class Certificates(Struct, frozen=True):
     """A row of semq_certificate: the newest known certificates of a node, in PEM."""
 
     node: str
     pems: tuple[str, ...]
 
 
-@dataclass(slots=True, frozen=True)
-class RetiredStore:
+class RetiredStore(Struct, frozen=True):
     """A row of semq_retired_store: a store of the hub that an operator has declared permanently lost."""
 
     semq_id: int
@@ -302,33 +290,29 @@ class RetiredStore:
         return self.semq_id, self.semq_db_id
 
 
-@dataclass(slots=True, frozen=True)
-class NewPiece:
+class NewPiece(Struct, frozen=True):
     """A new row of tb_0031_piece: a piece of a document that is being submitted."""
 
     document: int
     number: int
-    payload: bytes = field(repr=False)
+    payload: bytes
 
 
-@dataclass(slots=True, frozen=True)
-class PieceGone:
+class PieceGone(Struct, frozen=True):
     """The deletion of a piece that the receiver's node has recorded."""
 
     document: int
     number: int
 
 
-@dataclass(slots=True, frozen=True)
-class PiecesGone:
+class PiecesGone(Struct, frozen=True):
     """The deletion of all pieces of a document below a number."""
 
     document: int
     below: int
 
 
-@dataclass(slots=True, frozen=True)
-class NoticeDue:
+class NoticeDue(Struct, frozen=True):
     """A new row of tb_0031_piece with number -1: a notice about a document that has ended (PROTOCOL.md section 24)."""
 
     document: int

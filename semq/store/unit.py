@@ -4,10 +4,9 @@
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import msgspec
+from msgspec import Struct, field
 
 from semq.store.broker.operations import StoreOp
 from semq.store.rows import (
@@ -35,8 +34,7 @@ from semq.umx_t.locator import LK0, Pos, Store
 from semq.umx_t.status import AppStatus, Direction, SendStatus
 
 
-@dataclass(frozen=True, slots=True)
-class Unsent:
+class Unsent(Struct, frozen=True):
     """Unsent rows of tb_0031 (SS_INIT, not held) to one node, of one source and priority, with their bodies.
 
     The rows are in the order of their object_ids.
@@ -50,8 +48,7 @@ class Unsent:
     priority: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Unsettled:
+class Unsettled(Struct, frozen=True):
     """Rows of tb_0031 without an outcome and past SS_INIT, in a range of object_ids (inclusive), without bodies."""
 
     first: int
@@ -59,8 +56,7 @@ class Unsettled:
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class Unfinished:
+class Unfinished(Struct, frozen=True):
     """Rows of tb_0030 that are not removable, in a range of brefs (inclusive), without bodies."""
 
     first: int
@@ -68,8 +64,7 @@ class Unfinished:
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """Rows of tb_0030 with app_status NEW, of one user, source and priority, by bref, with their bodies."""
 
     user: str
@@ -84,15 +79,13 @@ class Waiting:
         return len(found) >= self.limit or sum(row.size for row in found) >= self.payloads_bytes_max
 
 
-@dataclass(frozen=True, slots=True)
-class InboxTracks:
+class InboxTracks(Struct, frozen=True):
     """Pairs of source and priority of one user's rows of tb_0030, with any app_status."""
 
     user: str
 
 
-@dataclass(frozen=True, slots=True)
-class FirstInOrder:
+class FirstInOrder(Struct, frozen=True):
     """The NEW row of tb_0030 with the lowest ``lk0.object_id`` of one source store and order key, without body.
 
     The bref need not be the lowest (PROTOCOL.md section 11).
@@ -102,15 +95,13 @@ class FirstInOrder:
     order_key: str
 
 
-@dataclass(frozen=True, slots=True)
-class StreamsTo:
+class StreamsTo(Struct, frozen=True):
     """All streams to one destination node."""
 
     dest: str
 
 
-@dataclass(frozen=True, slots=True)
-class ExpiredRows:
+class ExpiredRows(Struct, frozen=True):
     """Own rows of tb_0031 whose ``expires_at`` has passed, without an outcome and not void, without bodies.
 
     Rows of classes 1 and 2 only in SS_INIT: once sent, they cannot be withdrawn.
@@ -120,8 +111,7 @@ class ExpiredRows:
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class SubmittedRows:
+class SubmittedRows(Struct, frozen=True):
     """Rows of tb_0031_submit that are neither refused nor scheduled for later, oldest first.
 
     The result ends with the row at which payloads, headers and envelopes reach 16 MiB.
@@ -133,29 +123,25 @@ class SubmittedRows:
     headers_bytes_max: int = 1 << 62  #: longer headers (as JSON) are not read
 
 
-@dataclass(frozen=True, slots=True)
-class RefusedSubmissions:
+class RefusedSubmissions(Struct, frozen=True):
     """Refused rows of tb_0031_submit, selected by the LK0s of the refusals, without payloads and headers."""
 
     lk0s: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OpenSubmission:
+class OpenSubmission(Struct, frozen=True):
     """The row of tb_0031_submit with this number, unless it was refused, without payload and headers."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class TokenSubmissions:
+class TokenSubmissions(Struct, frozen=True):
     """Scheduled rows of tb_0031_submit with these client tokens, unless refused, without payloads and headers."""
 
     tokens: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DueSubmissions:
+class DueSubmissions(Struct, frozen=True):
     """Scheduled rows of tb_0031_submit that are due, the earliest first, and the next row that becomes due.
 
     Each result is a pair of number and time.
@@ -165,8 +151,7 @@ class DueSubmissions:
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class DoneRows:
+class DoneRows(Struct, frozen=True):
     """Documents that applications finished (``semq_done``) or parked (``semq_park``) in their own transaction, by bref.
 
     Each result is a pair of bref and reason for parking (None: finished).
@@ -175,8 +160,7 @@ class DoneRows:
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class RefusedBy:
+class RefusedBy(Struct, frozen=True):
     """Own rows of tb_0031 to one node that ended REJECTED with this reason and still have a payload (not loaded)."""
 
     dest: str
@@ -185,8 +169,7 @@ class RefusedBy:
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class KeptKeys:
+class KeptKeys(Struct, frozen=True):
     """Session keys kept for one peer, the newest first, as rows.KeptKey."""
 
     peer: str
@@ -213,8 +196,7 @@ Query = (
 )
 
 
-@dataclass(slots=True)
-class Needs:
+class Needs(Struct):
     """Keys and queries of a piece of work. Keys without a row are absent from the unit."""
 
     outbound: set[int] = field(default_factory=set)  #: object_ids
@@ -230,10 +212,10 @@ class Needs:
     queries: set[Query] = field(default_factory=set)
 
     def __len__(self) -> int:
-        return sum(len(getattr(self, name)) for name in self.__slots__)
+        return sum(len(getattr(self, name)) for name in self.__struct_fields__)
 
     def add(self, other: "Needs") -> None:
-        for name in self.__slots__:
+        for name in self.__struct_fields__:
             if keys := getattr(other, name):
                 getattr(self, name).update(keys)
 
@@ -245,7 +227,7 @@ class DeletedRow(NamedTuple):
     before: SendStatus
 
 
-class Unit(msgspec.Struct):
+class Unit(Struct):
     """The loaded rows and the changes of one transaction. Work sees the changes of earlier work in the unit."""
 
     # --- loaded
@@ -394,8 +376,7 @@ class Unit(msgspec.Struct):
             self.deleted_pending.add(row.bref)
 
 
-@dataclass(slots=True)
-class StreamState:
+class StreamState(Struct):
     """One own stream at the start."""
 
     key: OutStreamKey
@@ -412,8 +393,7 @@ class StoppedOrder(NamedTuple):
     user: str
 
 
-@dataclass(slots=True)
-class Recovered:
+class Recovered(Struct):
     """The state of the store for an engine that starts."""
 
     store_uuid: str

@@ -3,8 +3,9 @@
 import asyncio
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from semq import __version__
 from semq.amqp import sasl
@@ -25,15 +26,14 @@ OUT_OF_DATE = frozenset({9, 10})  # CERT_NOT_YET_VALID, CERT_HAS_EXPIRED
 OTHER_HOST = frozenset({62, 64})  # HOSTNAME_MISMATCH, IP_ADDRESS_MISMATCH
 
 
-@dataclass(frozen=True, slots=True)
-class DialConfig:
+class DialConfig(Struct, frozen=True):
     """Address and login of a connection. Without a password the login is by certificate (EXTERNAL)."""
 
     host: str
     port: int = 5672
     virtual_host: str = "/"
     user: str = ""
-    password: str | None = field(default=None, repr=False)
+    password: str | None = None
     tls: ssl.SSLContext | TlsFiles | None = None
     server_hostname: str | None = None  #: the name for which the server's certificate must be valid; None: ``host``
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
@@ -42,6 +42,9 @@ class DialConfig:
     product: str | None = None  #: product name that the server must announce before the login; None: any
     check: Callable[[PeerInfo], None] = lambda _: None
     """checks the peer before anything is sent to it; raises SemqError to abort"""
+
+    def __repr__(self) -> str:
+        return f"DialConfig({self.user}@{self.host}:{self.port}{self.virtual_host})"  # without the password
 
 
 async def dial(config: DialConfig, clock: Clock, turn: Turn) -> ClientLink:

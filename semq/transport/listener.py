@@ -7,8 +7,9 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from semq.clock import Clock
 from semq.transport.handshakes import Handshakes
@@ -23,8 +24,7 @@ PAUSE_S = 2.0  # pause before the answer to a failed negotiation, which makes gu
 STOPPING = "the node is stopping"  # text of connection.close when a listener stops
 
 
-@dataclass(frozen=True, slots=True)
-class ListenerConfig:
+class ListenerConfig(Struct, frozen=True):
     """Address and limits of a listening port; port 0 selects a free one. ``pause_s``: see ``SocketLink``."""
 
     host: str = "127.0.0.1"

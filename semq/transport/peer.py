@@ -1,15 +1,15 @@
 """The peer of a socket, as known to the transport."""
 
-from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import Any
 
+from msgspec import Struct
+
 NETWORK_BITS = 64  # of an IPv6 address: one client usually has all addresses of such a network
 
 
-@dataclass(frozen=True, slots=True)
-class PeerInfo:
+class PeerInfo(Struct, frozen=True):
     """Address of the peer, and its certificate if the peer has presented one and TLS has verified it.
 
     ``common_name`` is the name in the certificate's subject; ``certificate`` is the whole certificate in DER.

@@ -6,9 +6,10 @@ unknown word raises KeyError at import.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from semq.umx_t.errors import ImpossibleEvent
 
@@ -17,8 +18,7 @@ Event = TypeVar("Event", bound=Enum)
 Deed = TypeVar("Deed", bound=Enum)
 
 
-@dataclass(frozen=True, slots=True)
-class GridRule(Generic[State, Deed]):
+class GridRule(Struct, Generic[State, Deed], frozen=True):
     """One cell: the state after the event, and the deed, if any."""
 
     after: State

@@ -3,24 +3,22 @@
 The table has the names of modules instead of the modules, because these modules import this package.
 """
 
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from starlette.routing import BaseRoute
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(Struct, frozen=True):
     """A part of the site."""
 
     name: str  #: its static files are at /static/NAME/…
     routes: str  #: module:name of its list of routes
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """An imported part of the site."""
 
     name: str

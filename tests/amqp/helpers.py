@@ -183,13 +183,13 @@ def methods_of(
 ) -> st.SearchStrategy[Method]:
     """Return a strategy for instances of one method; ``narrower`` replaces strategies of ``ARGUMENTS``."""
     strategies = ARGUMENTS | (narrower or {})
-    return st.builds(kind, *(strategies[argument.kind] for argument in kind.row.arguments if argument.name))
+    values = [strategies[argument.kind] for argument in kind.row.arguments if argument.name]
+    return st.tuples(*values).map(lambda arguments: kind(*arguments))
 
 
 methods = st.sampled_from(list(METHODS.values())).flatmap(methods_of)
-properties = st.builds(
-    Properties,
-    **{
+properties = st.fixed_dictionaries(
+    {
         name: st.none() | strategy
         for name, strategy in {
             "content_type": short_texts,
@@ -207,5 +207,5 @@ properties = st.builds(
             "app_id": short_texts,
             "cluster_id": short_texts,
         }.items()
-    },
-)
+    }
+).map(lambda values: Properties(**values))

@@ -64,7 +64,7 @@ def test_pamqp_reads_written_values(kind: type[Method], data: st.DataObject) -> 
     pamqp_method = pamqp_class.__new__(pamqp_class)  # its constructor warns of a deprecated argument
     pamqp_method.unmarshal(octets[4:])
     names = PAMQP_NAMES | PAMQP_NAMES_IN.get(kind, {})
-    for name in kind.names:
+    for name in kind.__struct_fields__:
         assert plain(getattr(pamqp_method, names.get(name, name))) == plain(getattr(method, name))
 
 
@@ -76,7 +76,7 @@ PIKA_NAMES = {"no_wait": "nowait", "global_": "global_qos"}
 @given(data=st.data())
 def test_pika_encodes_methods_to_the_same_octets(kind: type[Method], data: st.DataObject) -> None:
     method = data.draw(methods_of(kind, PERMITTED))
-    arguments = {PIKA_NAMES.get(name, name): plain(getattr(method, name)) for name in kind.names}
+    arguments = {PIKA_NAMES.get(name, name): plain(getattr(method, name)) for name in kind.__struct_fields__}
     pika_method = pika.spec.methods[kind.ids[0] << 16 | kind.ids[1]](**arguments)
     octets = encode_method(method)
     assert b"".join(pika_method.encode()) == octets[4:]

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from semq.amqp.methods import METHODS, Method, QueueDeclare, QueueDeclareOk
-from semq.amqp.record import RecordType
+from semq.amqp.methods import METHODS, Method, QueueDeclare, QueueDeclareOk, registered
 from semq.amqp.spec import ROWS
 
 # type in the table -> type of the default
@@ -36,10 +35,16 @@ def test_defaults_have_the_types_of_the_table(method: type[Method]) -> None:
 
 
 def test_a_class_that_differs_from_its_row_is_refused() -> None:
+    class QueuePurge(Method):
+        queue: str
+
+    class QueueInvent(Method):
+        pass
+
     with pytest.raises(TypeError, match=r"queue\.purge has the arguments"):
-        RecordType("QueuePurge", (Method,), {"__annotations__": {"queue": str}})
+        registered(QueuePurge)
     with pytest.raises(KeyError):
-        RecordType("QueueInvent", (Method,), {})
+        registered(QueueInvent)
 
 
 def test_methods_with_equal_arguments_are_equal() -> None:

@@ -1,8 +1,9 @@
 """A broker's store in dictionaries, on which tests restart a broker."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from semq.broker.durable.no_store import BodiesInMemory, CallLater, in_the_next_turn
 from semq.errors import BadInput

@@ -1,11 +1,11 @@
 """The arguments of queues: permitted values, and equivalent declarations."""
 
 import re
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import fields
 
 from semq.broker.arguments import (
     QUEUE_ARGUMENTS,

@@ -12,12 +12,12 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
 import sqlalchemy
+from msgspec.structs import replace
 
 from bench.versions.checkout import Checkout
 from semq.app import sql

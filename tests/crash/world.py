@@ -21,12 +21,12 @@ has the addresses of the other two.
 
 import json
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
 import psycopg
+from msgspec.structs import replace
 from psycopg import sql
 
 from bench.rabbitmq.server import cluster_nodes, port_mapper

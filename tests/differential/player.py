@@ -306,7 +306,7 @@ def _brief(step: Any) -> str:
     """Return a line for a step, with the arguments that differ from the defaults."""
     if isinstance(step, m.Method):
         defaults = _defaults(type(step))
-        values = [(name, getattr(step, name)) for name in step.names]
+        values = [(name, getattr(step, name)) for name in step.__struct_fields__]
         fields = [
             f"{name}={_value(value)}" for name, value in values if defaults is None or value != getattr(defaults, name)
         ]
@@ -329,13 +329,17 @@ def _content(event: Any) -> str:
     names: dict[type, str] = {e.Delivered: "basic.deliver", e.Returned: "basic.return", e.Got: "basic.get-ok"}
     name = names[type(event)]
     facts = [
-        f"{field}={getattr(event, field)!r}" for field in event.names if field not in ("channel", "header", "body")
+        f"{field}={getattr(event, field)!r}"
+        for field in event.__struct_fields__
+        if field not in ("channel", "header", "body")
     ]
     return " ".join([name, *facts, _properties(event.header.properties), _body(bytes(event.body))])
 
 
 def _properties(properties: Properties) -> str:
-    present = [(name, value) for name in properties.names if (value := getattr(properties, name)) is not None]
+    present = [
+        (name, value) for name in properties.__struct_fields__ if (value := getattr(properties, name)) is not None
+    ]
     texts = [(name, _value(value)) for name, value in present]
     return "{" + ", ".join(f"{name}={value}" for name, value in texts if value != "{}") + "}"
 

@@ -1,7 +1,8 @@
 """The engine's settings agree with the configuration and with the table in PROTOCOL.md section 13."""
 
-from dataclasses import asdict
 from pathlib import Path
+
+from msgspec.structs import asdict
 
 from semq.config.sections import ProtocolSection
 from semq.engine.settings import DEFAULTS

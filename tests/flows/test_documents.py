@@ -4,9 +4,9 @@ Breaks are those of PROTOCOL.md section 8.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from semq.engine.errors import DocumentTooLarge, QuotaReached, TokenReused, UnknownTarget
 from semq.store.rows import Event

@@ -1,8 +1,8 @@
 """Rules of the protocol in rare situations: windows, attempts, refusals, markers, inquiries, floors."""
 
-from dataclasses import replace
 from hashlib import sha256
 
+from msgspec.structs import replace
 from msgspec.structs import replace as with_facts
 
 from semq.store.rows import Event

@@ -1,10 +1,10 @@
 """Documents above the size limits of nodes: each node refuses them with a reason, and the link stays up."""
 
-from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from msgspec.structs import replace as changed
 
 from local_node.node import LocalNode

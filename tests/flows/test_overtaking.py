@@ -1,8 +1,7 @@
 """Large documents, whose bodies are stored ahead of their rows, and documents that overtake them."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.flows.trio import CLEAN, SETTINGS, Trio
 

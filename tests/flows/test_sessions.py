@@ -1,8 +1,7 @@
 """Sessions at the hub: their credit, the effects of their end, and new sessions that replace earlier ones."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from semq.engine.people.stuck import SILENT_AFTER
 from semq.store.rows import Event

@@ -6,8 +6,9 @@ therefore keeps the values that it needs. A row whose unit has been written, rol
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
 from typing import Any, NoReturn
+
+from msgspec.structs import fields
 
 from semq.store.rows import InStream, Outbound, OutStream, Pending
 from semq.store.unit import Unit
@@ -41,7 +42,7 @@ def _closed(row_type: type) -> type:
         return property(read)
 
     changing = {f.name: refuse(f.name) for f in fields(row_type) if f.name not in FIXED[row_type]}
-    return type(f"Ended{row_type.__name__}", (row_type,), {"__slots__": (), **changing})
+    return type(f"Ended{row_type.__name__}", (row_type,), changing)
 
 
 ENDED: dict[type, type] = {row_type: _closed(row_type) for row_type in FIXED}

@@ -1,7 +1,8 @@
 """Submissions in the store in memory: queries and changes of tb_0031_submit and its related tables."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from semq.store.rows import Submitted
 from semq.store.unit import (

@@ -30,7 +30,7 @@ Row = TypeVar("Row", Outbound, OutStream, InStream, Pending)
 
 
 def _copier(row_type: type[Row]) -> Callable[[Row], Row]:
-    read = attrgetter(*(f.name for f in fields(row_type)))
+    read = attrgetter(*row_type.__struct_fields__)
     return lambda row: row_type(*read(row))
 
 

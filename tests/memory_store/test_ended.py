@@ -1,9 +1,9 @@
 """Rows used after the end of their unit: only fields that never change can be read."""
 
-from dataclasses import fields
 from typing import Any
 
 import pytest
+from msgspec.structs import fields
 
 from semq.errors import BadInput
 from semq.store.rows import InStream, OutStream

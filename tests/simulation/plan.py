@@ -7,6 +7,8 @@ a random subset, or the kinds of a theme. Windows and batches are small, because
 from dataclasses import dataclass, replace
 from random import Random
 
+import msgspec
+
 from semq.engine.settings import EngineSettings
 from semq.store.work import LATER_S
 from semq.umx_t.app_key import AppKey
@@ -220,7 +222,7 @@ def _settings(chance: Random, theme: Theme | None) -> EngineSettings:
         ahead_bytes=AHEAD_BYTES,
     )
     # Ack-Fwd is sent at once, or later than most Ack2.
-    return replace(settings, forward_note_s=settings.cleanup_s * 2 - 1)
+    return msgspec.structs.replace(settings, forward_note_s=settings.cleanup_s * 2 - 1)
 
 
 def _bulk(token: str) -> bytes:

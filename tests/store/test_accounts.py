@@ -1,10 +1,10 @@
 """Rows of users, their sessions, sign-in links and tokens of the HTTP API."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from semq.store import accounts

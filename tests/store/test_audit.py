@@ -1,10 +1,10 @@
 """Lines of the audit log: added in order, shown in pages, never changed."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 

@@ -70,7 +70,7 @@ def content_event(
 
 
 def _arguments(method: Method) -> list[Any]:
-    return [getattr(method, name) for name in method.names]
+    return [getattr(method, name) for name in method.__struct_fields__]
 
 
 class Budget:

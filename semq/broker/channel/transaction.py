@@ -6,8 +6,9 @@ saved all changes. Rule: AMQP 0-9-1, class tx; as in RabbitMQ, a rollback does n
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from semq.amqp.errors import AmqpError, InternalError
 from semq.amqp.events import Published
@@ -23,8 +24,7 @@ from semq.errors import SemqError
 TaggedDeliveries = list[tuple[int, UnsettledDelivery]]
 
 
-@dataclass(slots=True)
-class HeldSettlement:
+class HeldSettlement(Struct):
     """A settlement that waits for the commit."""
 
     deliveries: TaggedDeliveries

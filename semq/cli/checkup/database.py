@@ -5,10 +5,10 @@ A separate control database of a hub is checked in the same way, except for its 
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import psycopg
+from msgspec.structs import replace
 from psycopg.conninfo import conninfo_to_dict
 
 from semq.cli.checkup.finding import FAILING, OK, WARNING, Finding, failing

@@ -6,7 +6,8 @@ unreachable partner is a warning only: documents for this partner wait, or go th
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from local_node.link.direct import partner_address, partner_dial_configs
 from local_node.link.single_request import CANNOT_ANSWER, VIRTUAL_HOST

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec.structs import asdict, replace
 
 from semq.cli.checkup.daemon_thread import in_daemon_thread
 from semq.cli.output.printer import Output

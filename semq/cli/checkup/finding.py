@@ -1,6 +1,6 @@
 """The finding of one check."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from semq.errors import SemqError
 from semq.service.monitoring.health import FAILING as FAILING
@@ -8,8 +8,7 @@ from semq.service.monitoring.health import OK as OK
 from semq.service.monitoring.health import WARNING as WARNING
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One subject with its verdict."""
 
     check: str  #: subject, for instance "disk"

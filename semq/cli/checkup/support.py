@@ -12,13 +12,13 @@ import re
 import sys
 import tarfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec.structs import asdict
 
 from semq import __version__
 from semq.cli.checkup.doctor import findings_of

@@ -1,10 +1,11 @@
 """``semq capacity``: the machines that a platform needs, calculated from measured figures (docs/capacity.md)."""
 
 import math
-from dataclasses import asdict, dataclass
 from typing import Annotated
 
 import typer
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from semq.cli.output.printer import Output
 from semq.cli.session import JsonOption
@@ -14,8 +15,7 @@ KIB = 1024
 DAY_S = 86_400
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Struct, frozen=True):
     """A measured figure, and the command that measures it on a machine like yours."""
 
     value: float
@@ -77,8 +77,7 @@ def capacity(
         out.notice(f"  {command}")
 
 
-@dataclass(frozen=True, slots=True)
-class CapacityPlan:
+class CapacityPlan(Struct, frozen=True):
     """A platform: what it has to carry, and what follows."""
 
     institutions: int

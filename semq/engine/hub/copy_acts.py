@@ -6,7 +6,8 @@ same time, the order of the transactions decides.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from semq.engine.hub.custody import Custody
 from semq.engine.hub.deeds import AfterCopies, RefusalVerdict, copy_state, note
@@ -22,8 +23,7 @@ NOT_SENT = " (this store had not sent it)"
 NOBODY = "its sender is no longer served, so no refusal is sent"
 
 
-@dataclass(frozen=True, slots=True)
-class ActOnCopies:
+class ActOnCopies(Struct, frozen=True):
     """An act of an operator, with its reason; ``done`` gets the number of rows by result, after the commit."""
 
     by: str  #: name of the operator, a user of the node

@@ -6,9 +6,9 @@ also builds the hub's records about copies.
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from semq.engine.core import Core, with_marker_note
@@ -57,8 +57,7 @@ class RefusalVerdict(NamedTuple):
     unsent: str  #: for the sender of an unsent copy
 
 
-@dataclass(slots=True)
-class AfterCopies:
+class AfterCopies(Struct):
     """The actions after the commit of one piece of work on copies.
 
     Mail and frames are built before the commit, because later work may change the rows.

@@ -2,8 +2,9 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from math import inf
+
+from msgspec import Struct, field
 
 from semq.engine.core import Core
 from semq.engine.ports import Link
@@ -14,8 +15,7 @@ PAUSE_S = 5.0  # between two reports of one session that are passed on
 INTRODUCTIONS_MAX = 10  # introductions a minute, in one session
 
 
-@dataclass(slots=True)
-class PresentNode:
+class PresentNode(Struct):
     """A node that is online."""
 
     link: Link

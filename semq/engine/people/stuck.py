@@ -5,9 +5,10 @@ a person.
 """
 
 from collections.abc import Callable, Collection, Container, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct
 
 from semq.engine.errors import BodyUnreadable, RefusedByOperator
 from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd, SendStatus
@@ -143,8 +144,7 @@ class StuckCause(Enum):
         return step.format(id=row["name"], node=str(other).partition("/")[0].removeprefix("1."))
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """The facts of the node, in addition to the row, on which the cause depends."""
 
     now_ms: int

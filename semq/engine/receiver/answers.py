@@ -1,8 +1,10 @@
 """Answers of applications about delivered documents, and acts of operators on received documents (PROTOCOL.md R6)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from semq.engine.core import Core, with_why
 from semq.engine.latency import Stage
@@ -20,16 +22,14 @@ from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.status import AppStatus, Arrival
 
 
-@dataclass(frozen=True, slots=True)
-class ActReport:
+class ActReport(Struct, frozen=True):
     """Callbacks of an act: ``done`` gets the number of changed rows after the commit."""
 
     done: Callable[[int], None]
     failed: Failed
 
 
-@dataclass(frozen=True, slots=True)
-class ApplicationAnswer:
+class ApplicationAnswer(Struct, frozen=True):
     """An answer or act about some documents."""
 
     brefs: Sequence[int]

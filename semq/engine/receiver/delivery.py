@@ -3,8 +3,9 @@ section 5.3, R6).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from semq.engine.core import Core
 from semq.engine.errors import BodyUnreadable, DocumentTooLarge, Expired
@@ -27,8 +28,7 @@ NOT_KEPT = frozenset({DocumentTooLarge.code, Expired.code, HeadersTooLarge.code}
 Content = tuple[Envelope, bytes]
 
 
-@dataclass(slots=True)
-class AfterDelivery:
+class AfterDelivery(Struct):
     """The documents to act on after the commit."""
 
     at: int  #: the moment of the decision, in milliseconds since 1970 UTC

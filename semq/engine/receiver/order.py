@@ -4,8 +4,9 @@ A document is given only when its predecessor is recorded, settled or never sent
 N24).
 """
 
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
+
+from msgspec import Struct, field
 
 from semq.store.rows import InStreamKey, Pending, Slot
 from semq.store.unit import Needs, Unit
@@ -14,8 +15,7 @@ from semq.umx_t.locator import Pos, Store
 OrderId = tuple[Store, str]
 
 
-@dataclass(slots=True)
-class Order:
+class Order(Struct):
     """The state of the documents of one source store and order key."""
 
     busy: int = 0  #: the row that the application has and has not answered; 0: none
@@ -26,8 +26,7 @@ class Order:
     user: str = ""  #: the user of the row found last, in whose queue the order waits for a turn
 
 
-@dataclass(slots=True)
-class _Awaited:
+class _Awaited(Struct):
     """The positions of one stream that orders wait for."""
 
     heap: list[tuple[int, str]] = field(default_factory=list)  #: positions and order keys

@@ -4,15 +4,15 @@ In its turn a source gets a share of the free places of the consumers. Half of t
 its order keys, the rest to rows of its tracks (``tracks``). If only one of the two waits, it gets the whole share.
 """
 
-from dataclasses import dataclass, field
 from itertools import islice
+
+from msgspec import Struct, field
 
 from semq.engine.receiver.order import OrderId
 from semq.engine.tracks import Pick, Tracks, shares
 
 
-@dataclass(slots=True)
-class SourceTurns:
+class SourceTurns(Struct):
     """The orders of one source that wait for its turns; its tracks are in ``UserQueue.tracks``."""
 
     keys: dict[OrderId, None] = field(default_factory=dict)  #: orders whose next document may be given, in turn
@@ -20,8 +20,7 @@ class SourceTurns:
     is_row_next: bool = False
 
 
-@dataclass(slots=True)
-class UserQueue:
+class UserQueue(Struct):
     """The waiting documents of one user; the empty name is the institution itself."""
 
     user: str

@@ -8,10 +8,10 @@ Without proofs of documents, receipts, answers, floors and void markers, a hub c
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import NoReturn, Protocol
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from semq.clock import Clock
@@ -81,8 +81,7 @@ class KeyHolder(Protocol):
     def news(self) -> list[CertificateNews]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """The documents that must be sealed, and the nodes whose statements count without a proof."""
 
     required_with: Collection[str] = ()  #: node ids to and from which documents must be sealed (``*``: all)

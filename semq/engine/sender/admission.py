@@ -1,7 +1,8 @@
 """Documents that are being accepted: those not committed yet, and what can be sent at once to a destination."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from semq.engine.ports import Submission
 from semq.engine.sender.groups import messages
@@ -39,8 +40,7 @@ class DocumentsUnderWay:
                         del self._counts[dest]
 
 
-@dataclass(slots=True, eq=False)
-class Destination:
+class Destination(Struct, eq=False):
     """The documents of one unit to one destination."""
 
     dest: str

@@ -4,10 +4,10 @@
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, Protocol
 
-from msgspec.structs import replace
+from msgspec import Struct, field
+from msgspec.structs import fields, replace
 
 from semq.engine.core import Core
 from semq.engine.errors import BodyUnreadable
@@ -55,8 +55,7 @@ class ReturnedCopy(NamedTuple):
     reason: Reason
 
 
-@dataclass(slots=True)
-class AfterOutbound:
+class AfterOutbound(Struct):
     """The actions after the commit of one piece of work on own rows.
 
     Values are copied before the commit, because later work may change the rows.

@@ -4,9 +4,10 @@ One submission becomes a message for each member, in one commit.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from semq.engine import errors
 from semq.engine.partners import Partners

@@ -5,9 +5,11 @@ While the store may hold unsent rows for a destination, new rows wait there, too
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from semq.engine.core import Core
 from semq.engine.errors import BodyUnreadable
@@ -22,8 +24,7 @@ from semq.umx_t.envelope import Data
 from semq.umx_t.status import Direction
 
 
-@dataclass(slots=True)
-class Lane:
+class Lane(Struct):
     """The state of one destination."""
 
     dest: str

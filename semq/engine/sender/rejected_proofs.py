@@ -8,7 +8,7 @@ document sealed under an older key of this node becomes another message (``resea
 its position.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from semq.engine.core import Core
 from semq.engine.errors import BodyUnreadable, NotYours
@@ -26,8 +26,7 @@ def is_proof_rejected(record: Receipt) -> bool:
     return record.status is Answer.NOT and record.reason is not None and record.reason[0] == SignerGone.code
 
 
-@dataclass(slots=True)
-class _Rejection:
+class _Rejection(Struct):
     """A document in clear whose proof its receiver does not accept."""
 
     key: str  #: the signing key of the last copy that was sent without delay

@@ -8,9 +8,9 @@ its sequence.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace as replace_row
 
 from msgspec.structs import replace
+from msgspec.structs import replace as replace_row
 
 from semq.engine.core import Core
 from semq.engine.ports import Secrecy

@@ -5,9 +5,10 @@ use a limited share of a link.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from semq.engine.core import Core
 from semq.engine.sender.deeds import AfterOutbound

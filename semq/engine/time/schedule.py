@@ -8,9 +8,10 @@ Time is monotonic (rule N21).
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import islice
 from math import inf
+
+from msgspec import Struct
 
 from semq.umx_t import retry
 
@@ -18,8 +19,7 @@ GAP_MAX = 4096  # largest number of ids between two slices that are merged; the 
 SLICES_MAX = 256  # with this number of slices, slices are merged however many ids are between them
 
 
-@dataclass(slots=True)
-class Slice:
+class Slice(Struct):
     """The rows with ids ``first`` to ``last``."""
 
     first: int

@@ -11,10 +11,10 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
+from msgspec import Struct
 
 from semq.answers.status import CompanionStatus
 from semq.clock import Clock
@@ -27,8 +27,7 @@ RESTART_S_MIN, RESTART_S_MAX = 1.0, 60.0
 GRACE_S = 20.0  # from SIGTERM to SIGKILL
 
 
-@dataclass(frozen=True, slots=True)
-class CompanionModule:
+class CompanionModule(Struct, frozen=True):
     """The module of a companion, and its resources."""
 
     module: str

@@ -6,12 +6,12 @@ signatures, too, but nothing is sealed for it. One that was revoked or removed f
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import NamedTuple
 
 import structlog
 from cryptography import x509
+from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from semq.clock import Clock
@@ -31,8 +31,7 @@ END = "-----END CERTIFICATE-----"
 log = structlog.get_logger("semq.keyring")
 
 
-@dataclass(slots=True)
-class OwnKeys:
+class OwnKeys(Struct):
     """This node's identity, and the certificates in PEM, the active one first."""
 
     identity: Identity

@@ -6,11 +6,11 @@ session has both consumers.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, cast
 
 import structlog
+from msgspec import Struct
 
 from semq.amqp.errors import AccessRefused, AmqpError, ConnectionForced, NotAllowed, ResourceLocked
 from semq.broker.queues.queue import Disposition
@@ -147,8 +147,7 @@ class NodeLink:
         self._unacked_bytes -= sum(sizes)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeStatement:
+class NodeStatement(Struct, frozen=True):
     """A node's statement about its store and process, in the properties of its login."""
 
     store_uuid: str

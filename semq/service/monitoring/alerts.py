@@ -11,13 +11,13 @@ import os
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from os import SEEK_END
 from tempfile import TemporaryFile
 
 import msgspec
 import structlog
+from msgspec import Struct
 
 from semq.answers.status import Check
 from semq.clock import Clock
@@ -35,8 +35,7 @@ RETRY_S_MIN, RETRY_S_MAX = 5.0, 300.0
 ERRORS_MAX = 4096  # bytes read from the end of the program's standard error
 
 
-@dataclass(slots=True)
-class _Change:
+class _Change(Struct):
     """An unreported change of a check's verdict."""
 
     verdict: str

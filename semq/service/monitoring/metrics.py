@@ -6,10 +6,11 @@ institution. ``render`` takes so long that it is called in a thread.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import accumulate
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from semq import __version__
 from semq.answers.status import NodeStatus, PathState
@@ -29,8 +30,7 @@ BEST_EFFORT = "sent received too_large not_open too_fast no_room".split()
 IGNORED = "forged repeated unreadable full".split()
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(Struct, frozen=True):
     """The values from which the families (metrics of one name) are made."""
 
     status: NodeStatus

@@ -5,8 +5,9 @@ counting costs the database a few percent of its time.
 """
 
 import asyncio
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from semq.clock import Clock
 from semq.engine.people.stuck import SILENT_AFTER, Surroundings, stuck_cause
@@ -28,8 +29,7 @@ class CountedNode(Protocol):
         """Return the facts, in addition to the rows, on which the causes of stuck messages depend."""
 
 
-@dataclass(frozen=True, slots=True)
-class Census:
+class Census(Struct, frozen=True):
     """The result of one count."""
 
     as_of: int  #: milliseconds since 1970 UTC

@@ -2,10 +2,10 @@
 
 from base64 import b64encode
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Annotated, Any, Protocol
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from semq.access_rights import AccessRole
 from semq.engine.errors import PayloadGone

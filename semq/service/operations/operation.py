@@ -6,13 +6,13 @@ The tables (``local_node.operations.table``, ``platform_node.operations.table``)
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from typing import Any, Protocol, TypeVar, get_type_hints
 
 import msgspec
 import structlog
+from msgspec import Struct
 
 from semq.access_rights import AccessRole
 from semq.answers import OperationAnswer
@@ -32,8 +32,7 @@ class Kind(StrEnum):
     ACT = "act"  #: it is recorded with its user
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Struct, frozen=True):
     """The user of an operation, and the origin of the request."""
 
     user: str
@@ -56,8 +55,7 @@ class DescribedOperation(OperationAnswer, frozen=True, kw_only=True):
     arguments: dict[str, Any]  #: their JSON schema
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(Struct, frozen=True):
     """A row of a table of operations."""
 
     name: str
@@ -129,8 +127,7 @@ def act(
 Note = Callable[[Operation, Mapping[str, Any], Caller, str, str], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class BoundOperation:
+class BoundOperation(Struct, frozen=True):
     """An operation of a running node."""
 
     operation: Operation

@@ -6,12 +6,12 @@ Module ``store`` implements ``MessageStore`` on Postgres, ``semq.broker.durable.
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
+from msgspec import Struct, field
 
-@dataclass(slots=True, frozen=True)
-class DeclareExchange:
+
+class DeclareExchange(Struct, frozen=True):
     """Add a durable exchange. ``arguments``: an encoded AMQP field table with its length."""
 
     vhost: str
@@ -22,16 +22,14 @@ class DeclareExchange:
     arguments: bytes
 
 
-@dataclass(slots=True, frozen=True)
-class DeleteExchange:
+class DeleteExchange(Struct, frozen=True):
     """Delete a durable exchange, after an ``Unbind`` for each binding."""
 
     vhost: str
     name: str
 
 
-@dataclass(slots=True, frozen=True)
-class DeclareQueue:
+class DeclareQueue(Struct, frozen=True):
     """Add a durable queue. ``queue_id`` is never used for another queue."""
 
     queue_id: int
@@ -41,8 +39,7 @@ class DeclareQueue:
     arguments: bytes
 
 
-@dataclass(slots=True, frozen=True)
-class DeleteQueue:
+class DeleteQueue(Struct, frozen=True):
     """Delete a durable queue, after an ``Unbind`` for each binding and before ``DropMessages`` for the messages.
 
     ``load`` deletes messages that remain.
@@ -51,8 +48,7 @@ class DeleteQueue:
     queue_id: int
 
 
-@dataclass(slots=True, frozen=True)
-class Bind:
+class Bind(Struct, frozen=True):
     """Add a binding between durable objects. ``to_exchange``: whether the destination is an exchange."""
 
     vhost: str
@@ -63,8 +59,7 @@ class Bind:
     arguments: bytes
 
 
-@dataclass(slots=True, frozen=True)
-class Unbind:
+class Unbind(Struct, frozen=True):
     """Delete a binding, identified by all fields."""
 
     vhost: str
@@ -75,8 +70,7 @@ class Unbind:
     arguments: bytes
 
 
-@dataclass(slots=True)  # this class and the following ones are not frozen, for speed
-class AddMessage:
+class AddMessage(Struct):
     """Add a message to a queue. The key is (``queue_id``, ``position``).
 
     ``header``: the payload of the content header frame as received. ``expires_at``: POSIX seconds. ``delivery_count``:
@@ -96,8 +90,7 @@ class AddMessage:
     body_id: int = 0
 
 
-@dataclass(slots=True)
-class DropMessages:
+class DropMessages(Struct):
     """Remove messages from a queue.
 
     ``became``: the messages as which another queue has them; if the store refuses one of these, nothing is removed.
@@ -108,8 +101,7 @@ class DropMessages:
     became: Sequence[AddMessage] = ()
 
 
-@dataclass(slots=True)
-class SetDeliveryCount:
+class SetDeliveryCount(Struct):
     """Set the number of deliveries of a message that was returned to its queue more than once.
 
     The first return needs no operation: after a restart, ``MarkHandedOut`` counts as one delivery.
@@ -120,16 +112,14 @@ class SetDeliveryCount:
     delivery_count: int
 
 
-@dataclass(slots=True)
-class MarkHandedOut:
+class MarkHandedOut(Struct):
     """Let a restart mark messages up to ``position`` as redelivered. A lower position than before has no effect."""
 
     queue_id: int
     position: int
 
 
-@dataclass(slots=True)
-class AddBodyChunk:
+class AddBodyChunk(Struct):
     """Add a chunk of a large body, before the messages that refer to the body. ``index`` counts from 0."""
 
     body_id: int
@@ -137,13 +127,11 @@ class AddBodyChunk:
     data: bytes
 
 
-@dataclass(slots=True)
-class OrderlyEnd:
+class OrderlyEnd(Struct):
     """Note an orderly end of the broker. Otherwise a restart marks all messages as redelivered."""
 
 
-@dataclass(slots=True)
-class DropBody:
+class DropBody(Struct):
     """Delete a large body to which no message refers."""
 
     body_id: int
@@ -175,8 +163,7 @@ class StoredBacklog:
         self.sizes.append(size)
 
 
-@dataclass(slots=True)
-class StoredState:
+class StoredState(Struct):
     """The stored state of a broker, as the operations that create it.
 
     ``messages``: all messages with large bodies and a limited number of others, in order of queue and position.

@@ -4,11 +4,11 @@ Functions for ``semq.store.reader.Reader.execute``; each change is a transaction
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, and_, false, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
@@ -60,8 +60,7 @@ class HomesRead(NamedTuple):
     at: datetime  #: time of reading, by the clock of the database
 
 
-@dataclass(frozen=True, slots=True)
-class InstanceRow:
+class InstanceRow(Struct, frozen=True):
     """One incarnation of an instance, as last reported."""
 
     life: int  #: number of the incarnation

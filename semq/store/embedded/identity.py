@@ -6,16 +6,16 @@ No account is added to the machine, and no directory is opened to other users.
 import os
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from semq.store.embedded.errors import DataDirForeign, RootRefused
 
 NOBODY = 65534  # must be a uid with an entry in /etc/passwd, because Postgres looks up the name of its user
 
 
-@dataclass(frozen=True)
-class SystemUser:
+class SystemUser(Struct, frozen=True):
     """A user for the server programs. Commands begin with ``prefix``; ``owner`` is the uid of the files."""
 
     name: str

@@ -9,9 +9,10 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+
+from msgspec import Struct
 
 from semq.store.embedded.errors import DataVersionMismatch, NoPostgres
 
@@ -25,8 +26,7 @@ WHEELS: tuple[tuple[str, str], ...] = (
 SYSTEM = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/lib/postgresql*/bin", "/opt/postgresql*/bin")
 
 
-@dataclass(frozen=True)
-class Programs:
+class Programs(Struct, frozen=True):
     """The folder with ``postgres`` and ``initdb``, and the version they report, for example 18 and "18.6"."""
 
     folder: Path

@@ -3,15 +3,15 @@
 A commit usually replaces the newest link only. Lines are hashed in the binary form of COPY.
 """
 
+import struct
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import groupby
-from struct import Struct
 from typing import Any
 
 import psycopg
+from msgspec import Struct
 from psycopg import sql
 from psycopg.adapt import Buffer
 
@@ -23,7 +23,7 @@ from semq.store.tables import semq_ledger
 
 EPOCH = date(2000, 1, 1)
 DAY_US = 86_400_000_000
-FIRST_FIELDS = Struct("!hiqiq").unpack_from  # number of columns; length and value of ``number`` and of ``at``
+FIRST_FIELDS = struct.Struct("!hiqiq").unpack_from  # number of columns; length and value of ``number`` and of ``at``
 LINE_COLUMNS = names(semq_ledger)
 COLUMNS = "day, place, first, last, count, before, hash"
 NEWEST = f"SELECT {COLUMNS} FROM semq_chain ORDER BY first DESC LIMIT 1"
@@ -124,8 +124,7 @@ def _link(row: Sequence[Any]) -> ChainLink:
 # ------------------------------------------------------------------------------------------------------------ checking
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
+class Verified(Struct, frozen=True):
     """The result of a check without errors."""
 
     lines: int

@@ -48,7 +48,7 @@ BULKY = 256 * 1024  # bytes of a large body
 BODIES = (("tb_0031_body", 2), ("tb_0030_body", 2), ("broker_body", 2), ("broker_message", 8))
 FIRST_ID = 1 << 40  # record ids of a store are above this number; those of submissions by SQL are below
 _TABLES = [table.name for table in INSERTED]
-LOADED = {*Needs.__slots__, "pending_bodies", "found"}
+LOADED = {*Needs.__struct_fields__, "pending_bodies", "found"}
 STAGED = [name for name in Unit.__struct_fields__ if name not in LOADED and name != "submissions_wait"]
 
 

@@ -17,12 +17,12 @@ Rows are deleted in small batches, so that the writer never waits long for a loc
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
+from msgspec import Struct
 
 from semq.store.figures import DAY, HOUR, KEPT_DAYS, MINUTE
 from semq.store.postgres import ledger_partitions
@@ -114,8 +114,7 @@ FORGET_AUDIT = b"""
         LIMIT %(batch)s)"""
 
 
-@dataclass(frozen=True, slots=True)
-class Keep:
+class Keep(Struct, frozen=True):
     """Retention periods, in days."""
 
     token_days: int = 7
@@ -125,8 +124,11 @@ class Keep:
     audit_days: int = 400
 
 
+KEEP = Keep()
+
+
 async def tidy(
-    url: str, today: date, keep: Keep = Keep(), may_delete: Callable[[date], bool] = lambda _: True
+    url: str, today: date, keep: Keep = KEEP, may_delete: Callable[[date], bool] = lambda _: True
 ) -> Mapping[str, int]:
     """Make the partitions of the coming days, and delete expired rows; return the numbers of deleted rows by kind.
 

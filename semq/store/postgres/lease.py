@@ -5,10 +5,10 @@ when another process may take over: a process that was suspended for an hour may
 """
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import psycopg
+from msgspec import Struct
 from sqlalchemy import Connection, text
 
 from semq.store.postgres.errors import LeaseHeld, StoreFenced, StoreForeign, StoreUnavailable, StoreWentBack
@@ -57,8 +57,7 @@ LOCK = text(OWNED.format(":epoch"))
 GIVE_BACK = text("UPDATE store_lease SET until = clock_timestamp() WHERE epoch = :epoch")
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(Struct, frozen=True):
     """The right to write, until the next takeover."""
 
     owner: str

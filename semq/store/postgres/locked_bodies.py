@@ -6,10 +6,10 @@ that was written before there was a master key stays as it is. Applications that
 """
 
 import logging
-from dataclasses import replace
 from typing import Any
 
 import psycopg
+from msgspec.structs import replace
 
 from semq.seal.errors import VaultLocked
 from semq.seal.vault import Vault

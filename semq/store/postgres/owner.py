@@ -13,9 +13,10 @@ lock of the first: the kernel releases this lock at the end of a process.
 
 import fcntl
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+
+from msgspec import Struct
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 LOCK = "owner.lock"
@@ -23,8 +24,7 @@ EMBEDDED = "embedded"  # place of every owner of an embedded database, which is 
 NOWHERE = "-"
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Struct, frozen=True):
     """One process: ``node`` and ``host`` for people, ``process`` drawn at random, ``place`` the name of its lock.
 
     No field contains a blank, which separates them in ``store_lease.owner``.

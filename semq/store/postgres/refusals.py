@@ -5,9 +5,9 @@ of the row fails, with the reason, and nothing else.
 """
 
 import logging
-from dataclasses import dataclass
 
 import psycopg
+from msgspec import Struct
 
 from semq.answers.status import RefusedRowState
 from semq.clock import Clock
@@ -68,8 +68,7 @@ def row_refused(error: Exception) -> RowRefused | None:
     return typed if isinstance(typed, RowRefused) and not typed.is_passing else None
 
 
-@dataclass(slots=True)
-class RefusedRows:
+class RefusedRows(Struct):
     """Rows that one rule refused."""
 
     count: int

@@ -5,10 +5,10 @@ number, and the record ids of the members follow the record id of the submission
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from msgspec import Struct, field
 from sqlalchemy import Connection, select, text
 
 from semq.store.rows import Event, GroupPlace, Side, read_group_place
@@ -57,8 +57,7 @@ def find_group(connection: Connection, name: str) -> dict[str, Any] | None:
     return {"name": short_name(lk0), "lk0": lk0, "group": target, "members": shown}
 
 
-@dataclass(slots=True)
-class _Member:
+class _Member(Struct):
     """The message to one member of a group."""
 
     lk0: str  #: the present one: it changes when the message is sealed again

@@ -3,10 +3,9 @@ Read-only.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, Any
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 from sqlalchemy import Connection, and_, func, select
 from sqlalchemy.sql.elements import ColumnElement
 
@@ -20,8 +19,7 @@ C = tb_0031.c
 IS_REFUSED = and_(C.held, C.ss_status == SendStatus.SS_SENT)
 
 
-@dataclass(frozen=True, slots=True)
-class HeldFilter:
+class HeldFilter(Struct, frozen=True):
     """The selection of copies; a condition that is None matches every copy."""
 
     target: str | None = None  #: institution

@@ -5,11 +5,11 @@ A filter by a column without an index may match only a few of millions of rows. 
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
 from typing import Any
 
+from msgspec import Struct
 from sqlalchemy import Connection, and_, func, select
 from sqlalchemy.sql.elements import ColumnElement
 
@@ -37,8 +37,7 @@ Condition = Callable[[Any], ColumnElement[bool]]
 Rows = list[dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Subset:
+class Subset(Struct, frozen=True):
     """Conditions in addition to a filter, for each queue; functions get the columns."""
 
     outbound: Condition
@@ -46,8 +45,7 @@ class Subset:
     submitted: ColumnElement[bool]
 
 
-@dataclass(frozen=True, slots=True)
-class _Queue:
+class _Queue(Struct, frozen=True):
     name: str  #: its cursor in ``Search``
     number: Any
     rows: Callable[[Connection, Any, Search, Subset | None], Rows]  #: the second argument is the window of rows

@@ -5,7 +5,8 @@ import hmac
 import math
 from collections import OrderedDict
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from semq.clock import Clock, draw_secret
 from semq.transport.peer import network_of
@@ -26,8 +27,7 @@ def refusal_pause_s(took_s: float) -> float:
     return REFUSED_STEP_S * max(1, math.ceil(took_s / REFUSED_STEP_S)) - took_s
 
 
-@dataclass(slots=True)
-class _Bucket:
+class _Bucket(Struct):
     level: float  #: number of requests that it still admits
     updated_at: float
 

@@ -10,7 +10,6 @@ import json
 from base64 import urlsafe_b64encode
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from ssl import SSLContext
@@ -21,6 +20,7 @@ import httpx
 from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
+from msgspec import Struct
 
 from semq.clock import Clock
 from semq.config.web import OidcSection
@@ -38,8 +38,7 @@ SKEW_S = 60  # tolerated difference of the clocks
 TEXT_MAX = 100  # characters of a text from the provider
 
 
-@dataclass(frozen=True, slots=True)
-class PendingSignIn:
+class PendingSignIn(Struct, frozen=True):
     """A sign-in in progress."""
 
     browser_hash: bytes  #: of the secret in the browser's cookie
@@ -50,8 +49,7 @@ class PendingSignIn:
     began_at: float  #: monotonic
 
 
-@dataclass(frozen=True, slots=True)
-class Person:
+class Person(Struct, frozen=True):
     """The person who has signed in."""
 
     name: str

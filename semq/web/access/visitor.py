@@ -4,8 +4,8 @@ Roles are the rights to pages and operations of the node; scopes are rights of p
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
+from msgspec import Struct
 from starlette.requests import Request
 
 from semq.access_rights import INCLUDED, AccessRole, AccessScope
@@ -30,8 +30,7 @@ def peer_of(request: Request) -> str:
     return request.client.host if request.client else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Visitor:
+class Visitor(Struct, frozen=True):
     """The sender of a request."""
 
     name: str
@@ -40,9 +39,9 @@ class Visitor:
     rights: frozenset[Right]
     inbox: str | None = None  #: the only user whose inbox the visitor may open; None: any
     #: for a user of the node: this user's connection, so that the node checks the user's permissions; otherwise None
-    login: Client | None = field(default=None, compare=False, repr=False)
+    login: Client | None = None
     #: likewise, for large documents: an incomplete body closes the connection, which ends the leases of ``login``
-    bulk: Client | None = field(default=None, compare=False, repr=False)
+    bulk: Client | None = None
 
     @property
     def key(self) -> str:

@@ -5,10 +5,10 @@ errors into problem documents.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -24,8 +24,7 @@ from semq.web.transport.failures import problem
 JSON = "application/json"
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """A request and its caller, which has the right that the endpoint needs."""
 
     request: Request
@@ -40,8 +39,7 @@ class Call:
 CallHandler = Callable[[Call], Awaitable[Response]]
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """A parameter of an endpoint, in the OpenAPI document."""
 
     name: str
@@ -51,8 +49,7 @@ class Parameter:
     is_required: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """One endpoint of the API."""
 
     method: str

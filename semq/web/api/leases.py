@@ -8,9 +8,9 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import structlog
+from msgspec import Struct
 
 from semq.app.errors import AlreadyGone
 from semq.app.pull import PulledDocuments
@@ -22,8 +22,7 @@ from semq.web.errors import LeaseGone, TooManyRequests
 log = structlog.get_logger("semq.web")
 
 
-@dataclass(slots=True, eq=False)
-class DocumentLease:
+class DocumentLease(Struct, eq=False):
     """A document that is leased to a program."""
 
     id: str

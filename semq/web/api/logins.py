@@ -8,8 +8,9 @@ import asyncio
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from semq.access_rights import AccessScope
 from semq.app import Client
@@ -29,8 +30,7 @@ VIA = "password"  # ``via`` of these visitors
 APPLICATION: frozenset[Right] = frozenset({AccessScope.SUBMIT, AccessScope.RECEIVE, AccessScope.EVENTS})
 
 
-@dataclass(slots=True)
-class _Login:
+class _Login(Struct):
     password_hash: bytes
     client: Client
     bulk: Client  #: a second connection, which is opened by the first large document

@@ -15,9 +15,9 @@ documents that cannot be sent to its client:
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from itertools import chain
 
+from msgspec import Struct
 from starlette.requests import Request
 
 from semq.app.values import Document
@@ -46,8 +46,7 @@ class AnswerSpace:
         self.reserve(0, 0)
 
 
-@dataclass
-class _Shortage:
+class _Shortage(Struct):
     """A lack of space for an answer, which limits the next polls of its inbox."""
 
     first: str  #: LK0 of the first document of that answer

@@ -1,8 +1,7 @@
 """Ack-Fwd: sent once if no Ack2 passes within the delay, and not after the end of the target's session."""
 
-from dataclasses import replace
-
 from msgspec import structs
+from msgspec.structs import replace
 
 from semq.store.rows import Event
 from semq.umx_t.envelope import Data

@@ -1,9 +1,9 @@
 """Causes of stuck messages."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from semq.engine.people.stuck import SILENT_AFTER, StuckCause, Surroundings, is_overdue, stuck_cause
 

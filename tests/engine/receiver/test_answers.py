@@ -1,6 +1,6 @@
 """Answers of applications: which deliveries count."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from semq.store.rows import Event
 from tests.flows.trio import SETTINGS, Trio

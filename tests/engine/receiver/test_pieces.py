@@ -1,9 +1,9 @@
 """Pieces at a receiver's node: bounds for each source, and deletion."""
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from msgspec.structs import replace as changed
 
 from local_node.node import LocalNode

@@ -1,9 +1,8 @@
 """The notice to a receiver that a document in pieces was given up, stored in the commit that ends the manifest."""
 
-from dataclasses import replace
-
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from semq.engine.sender.endings import REFUSALS, notice_due
 from semq.store.rows import NoticeDue, Outbound

@@ -1,8 +1,7 @@
 """Documents to a group, or to all users of an institution: a message for each member, or none."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from semq.engine import partners
 from semq.engine.errors import DirectoryTooLarge, GroupRefused, GroupWaits, QuotaReached

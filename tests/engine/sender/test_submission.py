@@ -2,9 +2,8 @@
 Transactions of a channel: their documents are accepted together, or refused together without a trace.
 """
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from semq.engine.errors import DocumentTooLarge
 from semq.engine.ports import Submission

@@ -1,6 +1,6 @@
 """Cleanup: the unit that meets the last condition of a row deletes it; the cleaner deletes the remaining rows."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from semq.store.unit import Unit
 from semq.umx_t.status import AckStatus, AppStatus, Outcome, SendStatus

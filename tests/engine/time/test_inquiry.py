@@ -1,9 +1,9 @@
 """Inquiries about messages in custody: their rate does not grow with the number of messages."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from semq.engine.settings import EngineSettings
 from semq.umx_t.envelope import Frame, Function, Packet

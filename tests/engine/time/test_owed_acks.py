@@ -1,6 +1,6 @@
 """Rows that wait for an application are examined at a rate that does not grow with the number of rows."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from semq.store.unit import Query, Unit
 from tests.engine.time.test_inquiry import COUNT, PACED, PER_S

@@ -1,9 +1,9 @@
 """Limits for messages that the hub does not refuse: void markers and later attempts beyond a limit are not answered."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from msgspec.structs import replace as changed
 
 from semq.engine.errors import QuotaReached, TooFast

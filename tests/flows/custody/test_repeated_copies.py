@@ -1,7 +1,6 @@
 """Repeated copies of stored documents: no quota applies, and no copy without body replaces a complete one."""
 
-from dataclasses import replace
-
+from msgspec.structs import replace
 from msgspec.structs import replace as changed
 
 from semq.engine.errors import Expired, QuotaReached

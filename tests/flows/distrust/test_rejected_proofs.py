@@ -1,10 +1,10 @@
 """Copies whose proof the receiver does not accept: repeats at a limited rate, and answers from the ledger."""
 
-from dataclasses import replace as replaced
 from hashlib import sha256
 
 import pytest
 from msgspec.structs import replace
+from msgspec.structs import replace as replaced
 
 from semq.engine.secrecy.sealing import Policy
 from semq.pki.keys import key_id

@@ -1,10 +1,10 @@
 """A submission by SQL that waits for any reason keeps its place: none of its sequence is accepted before it."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from local_node.doors.sql_submissions import SqlSubmissions
 from semq.engine.partners import KnownGroup

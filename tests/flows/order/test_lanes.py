@@ -5,9 +5,9 @@ kept in memory and may differ from the rows.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from semq.store.rows import Event, Outbound, Stored
 from semq.umx_t.envelope import Data, Function, Packet, Primitive

@@ -1,11 +1,11 @@
 """Turns of waiting documents: sources alternate, and within a source the highest priority goes first."""
 
-from dataclasses import replace as changed
 from hashlib import sha256
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from msgspec.structs import replace as changed
 
 from semq.engine.ports import Submission
 from semq.engine.receiver.handover import SEARCHES_MAX

@@ -4,13 +4,13 @@ The tests act as institution 10008; the hub and another institution are real. Ev
 """
 
 import re
-from dataclasses import replace as with_settings
 from functools import partial
 from typing import Any
 
 import psycopg
 import pytest
 from msgspec.structs import replace
+from msgspec.structs import replace as with_settings
 
 from local_node.node import LocalNode
 from platform_node.node import HubNode

@@ -1,8 +1,7 @@
 """Real nodes under load: finished rows are deleted at once; documents for an offline partner use up a quota."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from local_node.node import LocalNode
 from semq.app import Client, NodeBusy, NotDelivered

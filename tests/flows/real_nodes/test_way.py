@@ -6,12 +6,12 @@ import sys
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple, TypeVar
 
 import pytest
+from msgspec.structs import replace
 
 from local_node.node import LocalNode
 from platform_node.node import HubNode

@@ -1,12 +1,12 @@
 """Receipts as proofs, and the change of keys while documents are on their way."""
 
 import dataclasses
-from dataclasses import replace as replace_row
 from datetime import timedelta
 from hashlib import sha256
 
 import pytest
 from msgspec.structs import replace
+from msgspec.structs import replace as replace_row
 
 from semq.engine.sender import resealing
 from semq.moments import milliseconds

@@ -1,10 +1,10 @@
 """Rows written by applications through SQL: those that have to wait delay no others, and refusals are reported."""
 
-from dataclasses import replace
 from typing import Any
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from local_node.doors.refused_submissions import requeue_or_remove

@@ -1,9 +1,9 @@
 """The event for which a message waits, and the time of the next inquiry."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from semq.engine.people.stuck import Surroundings
 from semq.service.operations.outlook import WAITS, waits_for

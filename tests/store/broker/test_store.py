@@ -4,13 +4,13 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from sqlalchemy import Connection
 from sqlalchemy.dialects import postgresql
 
@@ -102,7 +102,7 @@ async def save(store: PostgresMessageStore, ops: list[StoreOp]) -> BaseException
 def comparable(state: StoredState) -> dict[str, Any]:
     return {
         name: sorted(value, key=repr) if isinstance(value, list) else value
-        for name, value in ((name, getattr(state, name)) for name in StoredState.__slots__)
+        for name, value in ((name, getattr(state, name)) for name in StoredState.__struct_fields__)
     }
 
 

@@ -7,9 +7,9 @@ other names come from ``rows``. The functions are compiled at import, to be as f
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
 from typing import Any, NamedTuple
 
+from msgspec.structs import fields
 from sqlalchemy import Table
 
 ToValues = Callable[[Any], tuple[Any, ...]]

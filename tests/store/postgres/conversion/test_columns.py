@@ -1,9 +1,9 @@
 """The lists of columns and fields are complete and equal to the schema; a row is loaded as it was written."""
 
-from dataclasses import fields, replace
 from typing import Any
 
 import pytest
+from msgspec.structs import fields, replace
 from sqlalchemy import DateTime, Table
 
 from semq.store import tables
