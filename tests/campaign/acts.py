@@ -102,6 +102,8 @@ async def restore(world: CampaignWorld, fault: CycleFault) -> None:
         await asyncio.to_thread(shutil.copytree, data, backup)
         began = time.time()
         node.up()
+    with suppress(TimeoutError):  # other faults strike it
+        await node.wait_until_serving()
     await asyncio.sleep(fault.value)
     async with world.stopping[name]:
         await node.down()

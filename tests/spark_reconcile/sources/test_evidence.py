@@ -217,6 +217,8 @@ def test_messages_of_other_dates_are_counted_and_latencies_are_right_despite_wro
         for number in range(5)
         for sender, receiver in (("1.p", "1.q"), ("1.q", "1.r"), ("1.r", "1.p"))
     ]  # fmt: skip
+    # The clock of the receiver went back for a moment, so that it has recorded the message before it was accepted.
+    stepped = office.write(OfficeMessage(9, "1.p", "1.q", 10 * HOUR), FORWARD_COURSE, {**skew, "1.q": -8_900}).lk0
     for number in range(4):
         office.write(OfficeMessage(number, "1.fast", "1.b", 9 * HOUR), FORWARD_COURSE, SKEW)
         office.write(OfficeMessage(10 + number, "1.slow", "1.b", 9 * HOUR), FORWARD_COURSE, SKEW)
@@ -230,7 +232,8 @@ def test_messages_of_other_dates_are_counted_and_latencies_are_right_despite_wro
     run, judged = judge(office.settings, DAY, office.clock, spark)
     assert judged.other_dates == {"earlier": 2, "later": 2, "none": 0}
     latencies = {row["lk0"]: row["latency_ms"] for row in pq.read_table(run.verdicts.path).to_pylist()}
-    assert len(latencies) == 8 + len(timed)
+    assert len(latencies) == 8 + len(timed) + 1
+    assert latencies[stepped] == 0
     assert all(abs(latencies[lk0] - 40) <= 50 for lk0 in timed)  # each was recorded after 40 ms
 
 
