@@ -24,6 +24,7 @@ from platform_node.logins import TOKEN_USER_PREFIX
 from platform_node.ports import OperatedHub
 from platform_node.question_turns import QuestionTurns
 from semq.access_rights import AccessRole
+from semq.answers.messages import MessageTrace, TracedLine, Unanswered
 from semq.broker.services import SessionInfo
 from semq.broker.vhost import VirtualHost
 from semq.engine.hub.carried_link import CarriedLink
@@ -182,18 +183,18 @@ class AskService:
             return {"node": other_end, "unanswered": _error_text(answer.get("error"))}
         return {"node": other_end, "story": str(result.get("story")), "signature": str(result.get("signature"))}
 
-    async def trace_all(self, arguments: TraceMessage) -> dict[str, Any]:
+    async def trace_all(self, arguments: TraceMessage) -> MessageTrace:
         """Return all ledger lines about one message, on request also those of its sender and receiver."""
         traced = await MessageReading(self._node).trace(arguments.id)
         return await self.with_parties(traced) if arguments.parties else traced
 
-    async def with_parties(self, traced: dict[str, Any]) -> dict[str, Any]:
+    async def with_parties(self, traced: MessageTrace) -> MessageTrace:
         """Add the ledger lines of sender and receiver."""
         hub, lk0 = str(self._node.address), parse_lk0(traced["lk0"])
-        hub_lines = [{"node": hub, **event} for event in traced["events"]]
+        lines_of_all: list[TracedLine] = [{"node": hub, **event} for event in traced["events"]]
         parties = [str(lk0.node), *sorted(_targets(traced["events"]) - {str(lk0.node)})]
         answers = await asyncio.gather(*(self._ask(party, _about(lk0, hub, "hub")) for party in parties))
-        lines_of_all, unanswered = list(hub_lines), list[dict[str, str]]()
+        unanswered: list[Unanswered] = []
         for answer in answers:
             try:
                 if "unanswered" in answer:
@@ -203,7 +204,7 @@ class AskService:
                 lines_of_all += [{"node": answer["node"], "proved": True, **line} for line in lines]
             except (ValueError, msgspec.DecodeError, RecursionError) as error:
                 unanswered.append({"node": answer["node"], "why": str(error)})
-        return traced | {"events": sorted(lines_of_all, key=lambda event: event["at"]), "unanswered": unanswered}
+        return {**traced, "events": sorted(lines_of_all, key=lambda event: event["at"]), "unanswered": unanswered}
 
 
 TRACE = (look("msg.trace", AccessRole.VIEWER, TraceMessage, AskService.trace_all),)

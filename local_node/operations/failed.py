@@ -12,6 +12,7 @@ from local_node.operations.messages import counted
 from local_node.ports import OperatedLocalNode
 from semq.access_rights import AccessRole
 from semq.answers import OperationAnswer
+from semq.answers.messages import MessageRow
 from semq.engine.errors import NotThere
 from semq.service.large_documents import with_sizes
 from semq.service.message_names import find_accepted
@@ -42,7 +43,7 @@ class FailedOperations:
     def __init__(self, node: OperatedLocalNode) -> None:
         self._node = node
 
-    async def show(self, arguments: ByName) -> dict[str, Any]:
+    async def show(self, arguments: ByName) -> MessageRow:
         """Show a failed document with its complete error. Raises NotThere; NotAccepted for a waiting submission."""
         failed = await self._node.store.execute(find_failed, arguments.id)
         if not failed:

@@ -14,6 +14,7 @@ import msgspec
 from local_node.link.single_request import VIRTUAL_HOST, request
 from local_node.ports import OperatedLocalNode
 from semq.access_rights import AccessRole
+from semq.answers.messages import MessageTrace, TracedLine, Unanswered
 from semq.errors import SemqError
 from semq.service import story
 from semq.service.operations.messages import MessageReading, TraceMessage
@@ -30,7 +31,7 @@ BEFORE_ACCEPTANCE = frozenset({Event.REFUSED.name, Event.OPERATOR.name, *submiss
 NOT_DIALLED = "it can be asked only over a link that this node dials; its operator can trace the document there"
 DIRECT_PATIENCE_S = 3.0
 GROUP = "the message to each member has a name of its own (`semq msg show` lists them)"
-Events = list[dict[str, Any]]
+Events = list[TracedLine]
 
 
 class Traces:
@@ -40,7 +41,7 @@ class Traces:
         self._node = node
         self._reading = MessageReading(node)
 
-    async def trace(self, arguments: TraceMessage) -> dict[str, Any]:
+    async def trace(self, arguments: TraceMessage) -> MessageTrace:
         """Return all ledger lines about one message, on request also those of the hub and the other end."""
         traced = await self._reading.trace(arguments.id)
         if not arguments.parties:
@@ -48,23 +49,22 @@ class Traces:
         own_events: Events = [{"node": str(self._node.address), **event} for event in traced["events"]]
         traced["events"] = own_events
         if "members" in traced:
-            return traced | {"unanswered": [{"node": "hub and receivers", "why": GROUP}]}
+            return {**traced, "unanswered": [{"node": "hub and receivers", "why": GROUP}]}
         if all(line["side"] == "sender" and line["event"] in BEFORE_ACCEPTANCE for line in own_events):
-            return traced | {"unanswered": []}  # no other node knows a submission that was never accepted
+            return {**traced, "unanswered": []}  # no other node knows a submission that was never accepted
         further, unanswered = await self._other_parties(traced["lk0"], own_events)
         # By the time of each node's clock; among equal times this node's lines first.
-        return traced | {
+        return {
+            **traced,
             "events": sorted(own_events + further, key=lambda event: event["at"]),
             "unanswered": unanswered,
         }
 
-    async def _other_parties(
-        self, lk0: str, events: Sequence[Mapping[str, Any]]
-    ) -> tuple[Events, list[dict[str, str]]]:
+    async def _other_parties(self, lk0: str, events: Sequence[Mapping[str, Any]]) -> tuple[Events, list[Unanswered]]:
         target = next((story.target_node(line) for line in events if line["event"] == Event.ACCEPTED.name), "")
         return await self.ask_parties(lk0, target)
 
-    async def ask_parties(self, lk0: str, target: str) -> tuple[Events, list[dict[str, str]]]:
+    async def ask_parties(self, lk0: str, target: str) -> tuple[Events, list[Unanswered]]:
         """Return the lines of hub and other end, and the parties without an answer, with reasons."""
         nonce = self._node.clock.uuid().hex
         if self._node.settings.has_no_hub:
@@ -75,7 +75,7 @@ class Traces:
             return [*lines, *answered], [unanswered[0], *still_unanswered]
         return lines, unanswered
 
-    async def _ask_hub(self, lk0: str, nonce: str, target: str) -> tuple[Events, list[dict[str, str]]]:
+    async def _ask_hub(self, lk0: str, nonce: str, target: str) -> tuple[Events, list[Unanswered]]:
         """Return the lines of hub and other end; ``unanswered`` names both if the hub does not answer."""
         question = {"lk0": lk0, "nonce": nonce, "target": target}
         try:
@@ -94,7 +94,7 @@ class Traces:
             return [], _unanswered(hub, f"its answer cannot be read: {error}", target)
         return self._merge(lines, hub, reply.get("other"), lk0, nonce, target)
 
-    async def _ask_directly(self, lk0: str, nonce: str, target: str) -> tuple[Events, list[dict[str, str]]]:
+    async def _ask_directly(self, lk0: str, nonce: str, target: str) -> tuple[Events, list[Unanswered]]:
         other_end = self._other_end(lk0, target)
         if other_end == str(self._node.address):
             return [], []
@@ -125,7 +125,7 @@ class Traces:
 
     def _merge(
         self, lines: Events, replier: str, answer: Any, lk0: str, nonce: str, target: str
-    ) -> tuple[Events, list[dict[str, str]]]:
+    ) -> tuple[Events, list[Unanswered]]:
         """Add the checked answer of the other end to the lines of the hub; return also the parties without an answer.
 
         ``replier``: the hub, or after a direct question the other end. ``answer``: the part of the reply that comes
@@ -156,11 +156,12 @@ class Traces:
             passed_on = f"{replier} passed on an answer that {answerer} did not give"
             fault = "it gave an unproved answer" if is_direct else passed_on
             return lines, [{"node": answerer, "why": f"{fault}: {error}"}]
-        return [*lines, *({"node": answerer, "via": replier, "proved": proved, **line} for line in answered)], []
+        proven: Events = [{"node": answerer, "via": replier, "proved": proved, **line} for line in answered]
+        return [*lines, *proven], []
 
 
 TRACE = (look("msg.trace", AccessRole.VIEWER, TraceMessage, Traces.trace),)
 
 
-def _unanswered(hub: str, why: str, target: str) -> list[dict[str, str]]:
+def _unanswered(hub: str, why: str, target: str) -> list[Unanswered]:
     return [{"node": hub, "why": why}, {"node": target or "the other end", "why": "its answers arrive through the hub"}]

@@ -22,6 +22,7 @@ from platform_node.all_stores.combination import (
     with_store,
 )
 from platform_node.all_stores.store_questions import StoreAnswer, StoreQuestions, as_received
+from semq.answers.messages import MessageTrace
 from semq.engine.hub.carrier import StoreName
 from semq.errors import SemqError, Unavailable
 from semq.service.errors import BadArguments, StoresUnreached
@@ -70,7 +71,7 @@ class FanOut:
         self,
         hub: ManyStores,
         own: Mapping[str, BoundOperation],
-        with_parties: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]],
+        with_parties: Callable[[MessageTrace], Awaitable[MessageTrace]],
     ) -> None:
         """``with_parties`` adds the ledger lines of sender and receiver to a trace."""
         self._hub = hub

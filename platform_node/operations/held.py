@@ -6,7 +6,7 @@ The answer follows the commit and names the beginning of the next batch, so that
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from platform_node.ports import OperatedHub
 from semq.access_rights import AccessRole
 from semq.answers import OperationAnswer
+from semq.answers.messages import MessageRow
 from semq.engine.hub.copy_acts import ActOnCopies
 from semq.service.admin import committed
 from semq.service.errors import BadArguments
@@ -124,7 +125,7 @@ class HeldOperations:
     def __init__(self, node: OperatedHub) -> None:
         self._node = node
 
-    async def list_copies(self, arguments: SelectCopies) -> list[dict[str, Any]]:
+    async def list_copies(self, arguments: SelectCopies) -> list[MessageRow]:
         """List copies in the order of their storage."""
         return await self._node.store.execute(list_held, arguments.filter())
 
@@ -167,7 +168,7 @@ class HeldOperations:
         ids = await self._node.store.execute(held_numbers, selection)
         return ids, NextBatch(after=ids[-1] if ids else selection.after, done=len(ids) < selection.limit)
 
-    async def _find(self, name: str) -> dict[str, Any]:
+    async def _find(self, name: str) -> MessageRow:
         """Return the facts of the copy with a name or an LK1. Raises NotThere, TooLate, BadArguments."""
         store, _, number = name.rpartition(".")
         is_lk1 = store == f"{self._node.own_store.semq_id}.{self._node.own_store.semq_db_id}" and number.isdecimal()

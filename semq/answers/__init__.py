@@ -1,8 +1,9 @@
 """Answers of operations: the base class of their structs, which are beside the operations that return them.
 
-| module   | answers                                                            |
-|----------|--------------------------------------------------------------------|
-| `status` | ``node.status`` and ``node.health``, whose parts all rooms make    |
+| module     | answers                                                            |
+|------------|--------------------------------------------------------------------|
+| `status`   | ``node.status`` and ``node.health``, whose parts all rooms make    |
+| `messages` | messages as rows, their traces, pages and counts                   |
 """
 
 import msgspec

@@ -4,9 +4,11 @@ The manifest is the message that lists the pieces.
 """
 
 import asyncio
+from base64 import b64encode
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from semq.answers.messages import MessageBody, MessageRow
 from semq.engine.errors import InPieces, PayloadGone, PiecesMissing
 from semq.engine.receiver.pieces import pieces_in_order
 from semq.engine.stored_envelopes import decode_envelope
@@ -22,22 +24,22 @@ ANSWER_BYTES_MAX = 8 << 20  # bytes of a body in one answer
 BODY_TABLES = {"outbound": "tb_0031_body", "inbound": "tb_0030_body"}
 
 
-async def with_sizes(store: PostgresStore, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+async def with_sizes(store: PostgresStore, rows: Sequence[MessageRow]) -> list[MessageRow]:
     """Return the rows; the row of a manifest gets the document's ``size``, and ``pieces`` with their ``count``."""
     candidates = [row for row in rows if _may_be_manifest(row)]
     if not candidates:
         return list(rows)
-    manifests: dict[tuple[str, int], PiecesManifest] = {}
+    manifests: dict[tuple[str, int | str], PiecesManifest] = {}
     for side in BODY_TABLES:
         numbers = [int(row["id"]) for row in candidates if row["side"] == side]
         for number, envelope, payload in await store.execute(views.bodies, side, numbers) if numbers else ():
             manifest = _read_manifest(store, side, number, Stored(envelope, payload))
             if manifest is not None:
                 manifests[side, number] = manifest
-    return [row | _size_and_count(manifests.get((row["side"], row["id"]))) for row in rows]
+    return [{**row, **_size_and_count(manifests.get((row["side"], row["id"])))} for row in rows]
 
 
-def _may_be_manifest(row: dict[str, Any]) -> bool:
+def _may_be_manifest(row: MessageRow) -> bool:
     is_own = row["side"] == "inbound" or row["direction"] == Direction.OWN.name
     return is_own and "submission" not in row and not row.get("void") and row["size"] <= MANIFEST_MAX
 
@@ -53,7 +55,7 @@ def _read_manifest(store: PostgresStore, side: str, number: int, stored: Stored)
         return None
 
 
-def _size_and_count(manifest: PiecesManifest | None) -> dict[str, Any]:
+def _size_and_count(manifest: PiecesManifest | None) -> MessageRow:
     return {} if manifest is None else {"size": manifest.size, "pieces": {"count": manifest.count}}
 
 
@@ -72,7 +74,7 @@ class LargeBodies:
         self.store = store
         self._last: _LastRead | None = None
 
-    async def read(self, row: dict[str, Any], offset: int | None, length: int | None) -> dict[str, Any] | None:
+    async def read(self, row: MessageRow, offset: int | None, length: int | None) -> MessageBody | None:
         """Return bytes of a document's body from ``offset`` on, with digest and size of the whole body; None if the
         document is not in pieces. An answer has at most ``length`` bytes (None: no limit), and at most ANSWER_BYTES_MAX
         or one piece, whichever is more.
@@ -96,25 +98,26 @@ class LargeBodies:
             end = min(end, offset + length)
         needed = piece_brefs[first : -(-end // manifest.piece_bytes)] if offset < end else []
         body = b"".join([await self._piece(bref) for bref in needed])
-        return {"body": body[offset - begin : end - begin], "digest": manifest.digest, "size": manifest.size}
+        body_base64 = b64encode(body[offset - begin : end - begin]).decode()
+        return {"digest": manifest.digest, "size": manifest.size, "body_base64": body_base64}
 
-    async def _stored(self, row: dict[str, Any]) -> Stored | None:
+    async def _stored(self, row: MessageRow) -> Stored | None:
         bodies = await self.store.execute(views.bodies, row["side"], [int(row["id"])])
         return Stored(*bodies[0][1:]) if bodies else None
 
-    async def _is_manifest(self, row: dict[str, Any]) -> bool:
+    async def _is_manifest(self, row: MessageRow) -> bool:
         """Whether a message sent by this node is a manifest, sealed or not."""
         stored = await self._stored(row) if _may_be_manifest(row) else None
         return stored is not None and _is_of_manifest(decode_envelope(stored).attributes.pieces)
 
-    async def _manifest(self, row: dict[str, Any]) -> "_NamedManifest | None":
+    async def _manifest(self, row: MessageRow) -> "_NamedManifest | None":
         stored = await self._stored(row)
         if stored is None:
             return None
         manifest = _read_manifest(self.store, "inbound", int(row["id"]), stored)
         return None if manifest is None else _NamedManifest(decode_envelope(stored).attributes.pieces, manifest)
 
-    async def _piece_brefs(self, row: dict[str, Any], document: str, manifest: PiecesManifest) -> list[int]:
+    async def _piece_brefs(self, row: MessageRow, document: str, manifest: PiecesManifest) -> list[int]:
         bref = int(row["id"])
         if self._last is None or (self._last.bref, self._last.manifest) != (bref, manifest):
             arrived = await self.store.execute(views.pieces_of, str(parse_lk0(row["lk0"]).node), document)

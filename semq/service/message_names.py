@@ -4,8 +4,9 @@ queues, from the ledger.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
+from semq.answers.messages import MessageRow, TracedLine
 from semq.engine.errors import Cancelled, NotAccepted, NotThere, TooLate
 from semq.moments import moment_text, utc_text
 from semq.service.errors import BadArguments
@@ -26,7 +27,7 @@ SHOWN_MAX = 5  # messages in the error for a name of several
 FACTS_OF_ANY_LINE = ("target", "app_key", "digest", "size")
 
 
-async def find_one(store: PostgresStore, name: str) -> list[dict[str, Any]]:
+async def find_one(store: PostgresStore, name: str) -> list[MessageRow]:
     """Return the rows of a message: one, or two if the institution sent the message to itself.
 
     If a key fits several messages, the newest is meant. Raises NotThere, TooLate if the message has ended and the rows
@@ -39,7 +40,7 @@ async def find_one(store: PostgresStore, name: str) -> list[dict[str, Any]]:
     return [row for row in rows if row["lk0"] == lk0]
 
 
-async def find_accepted(store: PostgresStore, name: str) -> list[dict[str, Any]]:
+async def find_accepted(store: PostgresStore, name: str) -> list[MessageRow]:
     """Like ``find_one``, but raise NotAccepted for a submission that is not accepted."""
     rows = await find_one(store, name)
     if rows[0].get("submission"):
@@ -47,7 +48,7 @@ async def find_accepted(store: PostgresStore, name: str) -> list[dict[str, Any]]
     return rows
 
 
-async def find_open(store: PostgresStore, name: str) -> dict[str, Any]:
+async def find_open(store: PostgresStore, name: str) -> MessageRow:
     """Return the row of an unfinished message that this node sends.
 
     Raises NotThere, NotAccepted, TooLate, BadArguments.
@@ -61,7 +62,7 @@ async def find_open(store: PostgresStore, name: str) -> dict[str, Any]:
     raise NotThere("This node has not sent the message; only the sender's node can do this.", **_names(rows[0]["lk0"]))
 
 
-async def find_group(store: PostgresStore, name: str) -> dict[str, Any] | None:
+async def find_group(store: PostgresStore, name: str) -> MessageRow | None:
     """Return a group submission with a summary of outcomes; None if no group has the name.
 
     ``outcome`` is None until all messages of the group have ended. Then it is DELIVERED, or the first other outcome.
@@ -72,20 +73,20 @@ async def find_group(store: PostgresStore, name: str) -> dict[str, Any] | None:
     members = group["members"]
     counts = Counter(str(member["outcome"] or member.get("ss_status") or "") for member in members)
     failed = [member for member in members if member["outcome"] not in (None, Outcome.DELIVERED.name)]
-    facts: dict[str, Any] = {"side": "outbound", "summary": dict(counts), "outcome": None}
+    facts: MessageRow = {**group, "side": "outbound", "summary": dict(counts), "outcome": None}
     if members and all(member["outcome"] for member in members):
         facts["outcome"] = failed[0]["outcome"] if failed else Outcome.DELIVERED.name
         facts["reason"] = failed[0].get("reason") if failed else None
-    return group | facts
+    return facts
 
 
-async def past_record(store: PostgresStore, name: str) -> dict[str, Any]:
+async def past_record(store: PostgresStore, name: str) -> MessageRow:
     """Return a message's record from the ledger. Raises NotThere, BadArguments."""
     lk0 = newest_first(name, await store.execute(names.find_in_ledger, name))[0]
     return record_from_ledger(lk0, await store.execute(messages.trace, lk0))
 
 
-def record_from_ledger(lk0: str, lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def record_from_ledger(lk0: str, lines: Sequence[TracedLine]) -> MessageRow:
     """Build a message's record from ledger lines, with ``last_event`` and ``ended_at`` if the message has ended here.
 
     ``outcome`` is None except at the sender.
@@ -95,8 +96,8 @@ def record_from_ledger(lk0: str, lines: Sequence[Mapping[str, Any]]) -> dict[str
     is_accepted = False
     for line in lines:
         for name in FACTS_OF_ANY_LINE:
-            if line.get(name) and name not in facts:
-                facts[name] = line[name]
+            if (value := line.get(name)) and name not in facts:
+                facts[name] = value
         side, event = str(line["side"]), str(line["event"])
         is_accepted = is_accepted or event == Event.ACCEPTED.name
         # A refusal before the acceptance ends a submission; a later one is about a copy.
@@ -109,7 +110,7 @@ def record_from_ledger(lk0: str, lines: Sequence[Mapping[str, Any]]) -> dict[str
                 facts["outcome"] = (Outcome.CANCELLED if detail.startswith(Cancelled.code) else Outcome.REJECTED).name
             elif side == "sender":
                 facts["outcome"] = event
-    return facts
+    return cast(MessageRow, facts)
 
 
 def error_for_ended(facts: Mapping[str, Any]) -> NotThere | TooLate:

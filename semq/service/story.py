@@ -7,10 +7,11 @@ signs its story together with the asker's nonce, so that the hub can neither cha
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
+from semq.answers.messages import TracedLine
 from semq.engine.errors import NotThere
 from semq.engine.secrecy.sealing import KeyHolder
 from semq.foreign_text import shortened
@@ -91,18 +92,18 @@ def is_proved(keys: KeyHolder | None, answerer: str, signed: bytes, signature: s
     return True
 
 
-def read(story: bytes) -> list[dict[str, Any]]:
+def read(story: bytes) -> list[TracedLine]:
     """Read the events of a story. Raises msgspec.DecodeError, UnicodeDecodeError, RecursionError."""
     return [msgspec.to_builtins(line) for line in msgspec.json.decode(story, type=list[StoryLine])[:LINES_MAX]]
 
 
-def checked_event(event: Mapping[str, Any]) -> dict[str, Any]:
+def checked_event(event: Mapping[str, Any]) -> TracedLine:
     """Return an event of the hub's own ledger, with the fields of a story line checked.
 
     Raises ValueError, TypeError.
     """
     fields = {name: event[name] for name in StoryLine.__struct_fields__ if name in event}
-    return {**event, **msgspec.to_builtins(msgspec.convert(fields, StoryLine))}
+    return cast(TracedLine, {**event, **msgspec.to_builtins(msgspec.convert(fields, StoryLine))})
 
 
 def signed_bytes(answerer: str, asker: str, nonce: str, lk0: str, story: bytes) -> bytes:

@@ -3,16 +3,9 @@
 from tests.covered import COVERED
 from tests.house.figures import circles, figures, import_graph, untyped_answers
 
-ROWS = "the row of a message has other facts for each side and state, and is a mapping in the views"
-LEDGER = "the lines of a ledger are mappings, as other nodes and older versions send them"
 OWN = "an endpoint of the web process, whose answer is described in the documentation"
 # Endpoint whose answer has no schema | why
-UNTYPED = {
-    "msg.show": ROWS, "msg.list": ROWS, "msg.body": ROWS, "stuck.explain": ROWS, "stuck.list": ROWS,
-    "stuck.causes": ROWS, "failed.list": ROWS, "failed.show": ROWS, "queue.census": ROWS, "held.list": ROWS,
-    "documents.search": ROWS, "documents.show": ROWS, "msg.trace": LEDGER, "documents.trace": LEDGER,
-    "documents.submit": OWN, "inbox.receive": OWN, "who": OWN, "openapi": OWN,
-}  # fmt: skip
+UNTYPED = dict.fromkeys(("documents.submit", "inbox.receive", "openapi"), OWN)
 
 
 def test_circles_are_groups_that_import_one_another() -> None:

@@ -45,7 +45,7 @@ class InquiryOperation:
         for row in rows:
             schedule = node.schedule_of(row["side"]) if row.get("outcome") is None else None
             if schedule is not None:
-                schedule.make_due(row["id"], row["id"], node.engine_time())
+                schedule.make_due(int(row["id"]), int(row["id"]), node.engine_time())
                 inquiring += 1
         if not inquiring:
             raise error_for_ended(await past_record(node.store, rows[0]["lk0"]))

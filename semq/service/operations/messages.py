@@ -1,13 +1,21 @@
 """Operations that read one message: its facts, trace and body, and why it is stuck. ``overview`` has the lists."""
 
 from base64 import b64encode
-from collections.abc import Mapping
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Protocol, cast
 
 from msgspec import Meta
 from msgspec.structs import replace
 
 from semq.access_rights import AccessRole
+from semq.answers.messages import (
+    AwaitedCause,
+    Explanation,
+    MessageBody,
+    MessageRow,
+    MessageTrace,
+    StuckText,
+    TracedLine,
+)
 from semq.engine.errors import PayloadGone
 from semq.engine.people.stuck import StuckCause, Surroundings, is_overdue, outage_of, stuck_cause
 from semq.service.large_documents import LargeBodies, with_sizes
@@ -60,7 +68,7 @@ class MessageReading:
         self._node = node
         self._large: LargeBodies | None = None
 
-    async def show(self, arguments: ByName) -> dict[str, Any]:
+    async def show(self, arguments: ByName) -> MessageRow:
         """Show one message: its row, and whether it is overdue or stuck; if its row is deleted, facts from the ledger.
 
         Facts from the ledger have the field ``cleaned``. A document to a group has ``members``, each with its outcome.
@@ -70,13 +78,13 @@ class MessageReading:
         if not rows:
             return await find_group(self._node.store, name) or await past_record(self._node.store, name)
         row, surroundings = (await with_sizes(self._node.store, rows[:1]))[0], self._node.surroundings()
-        facts = {"overdue": is_overdue(row, surroundings), **await self._sender_outcome(row)}
+        facts: MessageRow = {**row, "overdue": is_overdue(row, surroundings), **await self._sender_outcome(row)}
         cause = stuck_cause(row, surroundings)
         if cause is not None:
             facts["stuck"] = described_cause(cause, row)
-        return row | facts
+        return facts
 
-    async def _sender_outcome(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    async def _sender_outcome(self, row: MessageRow) -> MessageRow:
         """Return the sender's outcome of a message from this institution to itself; empty for any other message."""
         # From the ledger, because the sender's row may be deleted before the receiver's.
         if row["side"] != "inbound" or row["source"] != str(self._node.address):
@@ -84,9 +92,10 @@ class MessageReading:
         record = await past_record(self._node.store, row["lk0"])
         if not record["outcome"]:
             return {}
-        return {name: record[name] for name in ("outcome", "ended_at", "reason") if record.get(name)}
+        found = {name: value for name, value in record.items() if name in ("outcome", "ended_at", "reason") and value}
+        return cast(MessageRow, found)
 
-    async def trace(self, name: str) -> dict[str, Any]:
+    async def trace(self, name: str) -> MessageTrace:
         """Return this node's ledger lines about one message. ``others`` names more messages with the same key.
 
         ``before``: earlier names of the submission, whose lines are included. A group has the lines about the first
@@ -100,7 +109,7 @@ class MessageReading:
             return await self._trace_group(group)
         lk0, *others = newest_first(name, lk0s, rows)
         before = await store.execute(submissions.names_before, lk0)
-        events = []
+        events: list[TracedLine] = []
         for traced in (*before, lk0):
             events += await store.execute(messages.trace, traced)
         for row in rows:
@@ -109,9 +118,9 @@ class MessageReading:
         others = [other for other in others if other not in before]
         return {"name": short_name(lk0) or lk0, "lk0": lk0, "events": events, "others": others, "before": before}
 
-    async def _trace_group(self, group: Mapping[str, Any]) -> dict[str, Any]:
+    async def _trace_group(self, group: MessageRow) -> MessageTrace:
         members = group["members"][:TRACED_MAX]
-        events = []
+        events: list[TracedLine] = []
         for member in members:
             for line in await self._node.store.execute(messages.trace, member["lk0"]):
                 detail = ": ".join(filter(None, (member["target"], line.get("detail"))))
@@ -127,21 +136,21 @@ class MessageReading:
             "before": [],
         }
 
-    async def body(self, arguments: ReadBody) -> dict[str, Any]:
+    async def body(self, arguments: ReadBody) -> MessageBody:
         """Return the payload of a message that is still in a queue, or some bytes of it."""
         row = (await find_one(self._node.store, arguments.id))[0]
-        message = {"name": row["name"], "lk0": row["lk0"]}
+        message: MessageBody = {"name": row["name"], "lk0": row["lk0"]}
         large = await self._large_bodies().read(row, arguments.offset, arguments.length)
         if large is not None:
-            return {**message, **large, "body_base64": b64encode(large.pop("body")).decode()}
+            return {**message, **large}
         payload = await self._node.store.execute(messages.body_of, row)
         if payload is None or not row.get("has_payload", True):
             raise PayloadGone(name=row["name"])
         unlock = self._node.store.locking.unlock
         if "submission" not in row:
-            payload = unlock("tb_0030_body" if row["side"] == "inbound" else "tb_0031_body", row["id"], payload)
+            payload = unlock("tb_0030_body" if row["side"] == "inbound" else "tb_0031_body", int(row["id"]), payload)
         elif row["id"] == row["submission"]:  # scheduled by the node; bodies of SQL submissions are not encrypted
-            payload = unlock("tb_0031_submit", row["id"], payload)
+            payload = unlock("tb_0031_submit", int(row["id"]), payload)
         begin = arguments.offset or 0
         end = len(payload) if arguments.length is None else begin + arguments.length
         body_base64 = b64encode(payload[begin:end]).decode()
@@ -152,7 +161,7 @@ class MessageReading:
             self._large = LargeBodies(self._node.store)
         return self._large
 
-    async def explain(self, arguments: ByName) -> dict[str, Any]:
+    async def explain(self, arguments: ByName) -> Explanation:
         """Explain one message: whether it is stuck, cause, next step, last events.
 
         ``waits``: if the message is not stuck (yet), what it waits for. ``link``: the state of the link for which it
@@ -161,10 +170,10 @@ class MessageReading:
         row = await self.show(arguments)
         events = submissions.events(row) if _waits(row) else await self._node.store.execute(messages.trace, row["lk0"])
         stuck = row.pop("stuck", None)
-        answer = {"message": row, "stuck": stuck, "waits": None, "link": None, "last_events": events[-5:]}
-        return answer | self._wait(row, stuck) if "overdue" in row else answer
+        answer: Explanation = {"message": row, "stuck": stuck, "waits": None, "link": None, "last_events": events[-5:]}
+        return {**answer, **self._wait(row, stuck)} if "overdue" in row else answer
 
-    def _wait(self, row: Mapping[str, Any], stuck: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _wait(self, row: MessageRow, stuck: StuckText | None) -> Explanation:
         """Return ``waits`` and ``link`` of a message in a queue."""
         around = self._node.surroundings()
         if stuck is not None:
@@ -173,10 +182,10 @@ class MessageReading:
         if cause is None:
             return {}
         since = row["received_at"] if row["side"] == "inbound" else row["accepted_at"]
-        waits = {"cause": cause.name, "meaning": cause.meaning, "stuck_at": since + around.overdue_ms}
+        waits: AwaitedCause = {"cause": cause.name, "meaning": cause.meaning, "stuck_at": since + around.overdue_ms}
         return {"waits": waits, "link": outage_of(cause, row, around)}
 
-    async def _rows(self, name: str) -> list[dict[str, Any]]:
+    async def _rows(self, name: str) -> list[MessageRow]:
         rows = await self._node.store.execute(names.find_messages, name)
         lk0 = newest_first(name, [row["lk0"] for row in rows], rows)[0] if rows else ""
         return [row for row in rows if row["lk0"] == lk0]
@@ -189,6 +198,6 @@ READING = (
 )
 
 
-def _waits(row: Mapping[str, Any]) -> bool:
+def _waits(row: MessageRow) -> bool:
     """Whether a row is a submission that is neither accepted nor refused."""
     return "submission" in row and row["outcome"] is None

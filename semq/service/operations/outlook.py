@@ -76,7 +76,7 @@ class Outlook:
             event, has_inquiries = waits_for(row, surroundings)
             cause = stuck_cause(row, surroundings)
             schedule = node.schedule_of(row["side"]) if has_inquiries else None
-            due = schedule.due_of(row["id"]) if schedule is not None else None
+            due = schedule.due_of(int(row["id"])) if schedule is not None else None
             sides.append(
                 SideOutlook(
                     side=row["side"],

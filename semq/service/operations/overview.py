@@ -11,6 +11,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from semq.access_rights import AccessRole
+from semq.answers.messages import MessagePage, MessageRow, OldestDocument, QueueCensus, StuckSums, StuckText, Sums
 from semq.engine.people.stuck import StuckCause, is_overdue, stuck_cause
 from semq.service.access import inbox_name
 from semq.service.errors import BadArguments
@@ -40,9 +41,8 @@ NARROWED: dict[StuckCause, dict[str, Any]] = {
     StuckCause.SUBMISSION_WAITS: {"side": "submitted"},
     StuckCause.PIECES_LEFT: {"side": "submitted"},
 }
-NOTHING: dict[str, Any] = {"rows": [], "next": None, "looked_at": 0}
+NOTHING: MessagePage = {"rows": [], "next": None, "looked_at": 0}
 AnyKey = TypeVar("AnyKey")
-Row = dict[str, Any]
 
 
 class ListMessages(Arguments, Search, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -68,7 +68,7 @@ class OverviewOperations:
     def __init__(self, node: OverviewNode) -> None:
         self._node = node
 
-    async def figures(self, arguments: CountMessages) -> dict[str, Any]:
+    async def figures(self, arguments: CountMessages) -> QueueCensus:
         """Count messages by state, open ones by pair and by inbox; also pieces, submissions, failed and stuck messages.
 
         ``oldest`` is the oldest document that has not ended: the time since which it waits, and where. ``as_of`` is 0
@@ -77,9 +77,9 @@ class OverviewOperations:
         census = await self._node.census.counted_now() if arguments.fresh else await self._node.census.newest()
         sent: dict[str, int] = defaultdict(int)
         received: dict[str, int] = defaultdict(int)
-        pairs: dict[tuple[str, str], dict[str, int]] = {}
-        inboxes: dict[str, dict[str, int]] = {}
-        pieces = {side: {"rows": 0, "bytes": 0} for side in ("outbound", "inbound")}
+        pairs: dict[tuple[str, str], Sums] = {}
+        inboxes: dict[str, Sums] = {}
+        pieces: dict[str, Sums] = {side: {"rows": 0, "bytes": 0} for side in ("outbound", "inbound")}
         for group in census.groups:
             if group["piece"]:
                 pieces[group["side"]]["rows"] += group["rows"]
@@ -110,19 +110,19 @@ class OverviewOperations:
             "oldest": _oldest(pairs, inboxes, census.submitted_since),
         }
 
-    async def causes(self, arguments: Arguments) -> dict[str, Any]:
+    async def causes(self, arguments: Arguments) -> StuckSums:
         """Count stuck messages by cause, partner and queue, the largest numbers first; submissions by cause only."""
         census = await self._node.census.newest()
-        sums: dict[tuple[str, str, str], dict[str, Any]] = {}
+        sums: dict[tuple[str, str, str], Sums] = {}
         for group in census.groups:
             if group["cause"]:
                 partner = group["source" if group["side"] == "inbound" else "target"]
-                empty = {"rows": 0, "bytes": 0, "oldest_at": group["oldest_at"]}
+                empty: Sums = {"rows": 0, "bytes": 0, "oldest_at": group["oldest_at"]}
                 sum_ = sums.setdefault((group["cause"], partner, group["side"]), empty)
                 sum_["rows"] += group["rows"]
                 sum_["bytes"] += group["bytes"]
                 sum_["oldest_at"] = min(sum_["oldest_at"], group["oldest_at"])
-        rows = [
+        rows: list[Sums] = [
             {"cause": cause, "meaning": StuckCause[cause].meaning, "partner": partner, "side": side, **sum_}
             for (cause, partner, side), sum_ in sums.items()
         ]
@@ -132,11 +132,11 @@ class OverviewOperations:
             (census.late_in_pieces, StuckCause.PIECES_LEFT),
         ):
             if count:
-                facts = {"rows": count, "bytes": 0, "oldest_at": None, "side": "submitted"}
+                facts: Sums = {"rows": count, "bytes": 0, "oldest_at": None, "side": "submitted"}
                 rows.append({"cause": cause.name, "meaning": cause.meaning, "partner": "", **facts})
         return {"as_of": census.as_of, "rows": sorted(rows, key=lambda row: row["rows"], reverse=True)}
 
-    async def stuck(self, arguments: ListStuck) -> dict[str, Any]:
+    async def stuck(self, arguments: ListStuck) -> MessagePage:
         """Return a page of the stuck messages, each with its cause and next step."""
         surroundings = self._node.surroundings()
         wanted: ListStuck | None = arguments
@@ -149,16 +149,16 @@ class OverviewOperations:
                 )
             wanted = _narrowed(arguments, NARROWED.get(only, {}))
 
-        def with_cause(row: dict[str, Any]) -> dict[str, Any] | None:
+        def with_cause(row: MessageRow) -> MessageRow | None:
             cause = stuck_cause(row, surroundings)
             if cause is None or only not in (None, cause):
                 return None
-            return row | {"stuck": described_cause(cause, row)}
+            return {**row, "stuck": described_cause(cause, row)}
 
         subset = candidates(surroundings.now_ms - surroundings.overdue_ms)
         return NOTHING if wanted is None else await self._search(wanted, subset, with_cause)
 
-    async def failed(self, arguments: ListMessages) -> dict[str, Any]:
+    async def failed(self, arguments: ListMessages) -> MessagePage:
         """Return a page of failed messages and refused submissions, each with its error.
 
         ``of``: number of all failed messages and refused submissions of the node, as in ``queue.census`` at the time
@@ -167,9 +167,9 @@ class OverviewOperations:
         census = await self._node.census.newest()
         page = await self._search(arguments, FAILED)
         rows = await self._node.store.execute(with_errors, page["rows"])
-        return page | {"rows": rows, "as_of": census.as_of, "of": _count_failed(census)}
+        return {**page, "rows": rows, "as_of": census.as_of, "of": _count_failed(census)}
 
-    async def messages(self, arguments: ListMessages) -> dict[str, Any]:
+    async def messages(self, arguments: ListMessages) -> MessagePage:
         """Return a page of messages in the queues, with ``next``, the arguments of the following page.
 
         ``next`` is absent (null) on the last page only; a page may have fewer rows than ``limit``, or none.
@@ -177,19 +177,22 @@ class OverviewOperations:
         page, surroundings = await self._search(arguments), self._node.surroundings()
         if arguments.ended:
             return page
-        return page | {"rows": [row | {"overdue": is_overdue(row, surroundings)} for row in page["rows"]]}
+        return {**page, "rows": [{**row, "overdue": is_overdue(row, surroundings)} for row in page["rows"]]}
 
     async def _search(
-        self, wanted: Search, subset: Subset | None = None, shown: Callable[[Row], Row | None] = lambda row: row
-    ) -> dict[str, Any]:
+        self,
+        wanted: Search,
+        subset: Subset | None = None,
+        shown: Callable[[MessageRow], MessageRow | None] | None = None,
+    ) -> MessagePage:
         """Return a page of the rows for which ``shown`` returns a row."""
         if wanted.ended and subset is not None:
             raise BadArguments("Only msg.list lists ended documents.", ended=True)
-        rows: list[Row] = []
+        rows: list[MessageRow] = []
         looked_at, next_page = 0, None
         for _ in range(PAGES_MAX):
             page = await self._node.store.execute(search_page, replace(wanted, limit=wanted.limit - len(rows)), subset)
-            rows += [row for each in page["rows"] if (row := shown(each)) is not None]
+            rows += [row for each in page["rows"] if (row := shown(each) if shown else each) is not None]
             looked_at, next_page = looked_at + page["looked_at"], page["next"]
             if next_page is None or len(rows) >= wanted.limit or looked_at >= ROWS_READ_MAX or wanted.ended:
                 break
@@ -217,12 +220,12 @@ def _narrowed(wanted: ListStuck, narrower: Mapping[str, Any]) -> ListStuck | Non
     return replace(wanted, **narrower)
 
 
-def described_cause(cause: StuckCause, row: Mapping[str, Any]) -> dict[str, str]:
+def described_cause(cause: StuckCause, row: Mapping[str, Any]) -> StuckText:
     """Return a cause and the next step for a row."""
     return {"cause": cause.name, "meaning": cause.meaning, "next_step": cause.next_step(row)}
 
 
-def _add(sums: dict[AnyKey, dict[str, int]], key: AnyKey, group: Mapping[str, Any]) -> None:
+def _add(sums: dict[AnyKey, Sums], key: AnyKey, group: Mapping[str, Any]) -> None:
     sum_ = sums.setdefault(key, {"rows": 0, "bytes": 0, "late": 0, "oldest_at": group["oldest_at"]})
     sum_["rows"] += group["rows"]
     sum_["bytes"] += group["bytes"]
@@ -231,15 +234,18 @@ def _add(sums: dict[AnyKey, dict[str, int]], key: AnyKey, group: Mapping[str, An
 
 
 def _oldest(
-    pairs: Mapping[tuple[str, str], Mapping[str, int]],
-    inboxes: Mapping[str, Mapping[str, int]],
+    pairs: Mapping[tuple[str, str], Sums],
+    inboxes: Mapping[str, Sums],
     submitted_since: int | None,
-) -> dict[str, Any] | None:
+) -> OldestDocument | None:
     """Return the oldest document that has not ended: the time since which it waits, and where."""
-    waits = [(pair["oldest_at"], f"for {target}") for (_, target), pair in pairs.items()]
-    waits += [(inbox["oldest_at"], f"in {inbox_name(user)}") for user, inbox in inboxes.items()]
+    waits = [(pair["oldest_at"] or 0, f"for {target}") for (_, target), pair in pairs.items()]
+    waits += [(inbox["oldest_at"] or 0, f"in {inbox_name(user)}") for user, inbox in inboxes.items()]
     waits += [(submitted_since, "submitted by SQL, scheduled or in pieces")] if submitted_since is not None else []
-    return dict(zip(("at", "where"), min(waits), strict=True)) if waits else None
+    if not waits:
+        return None
+    at, where = min(waits)
+    return {"at": at, "where": where}
 
 
 def _count_failed(census: Census) -> int:

@@ -5,13 +5,14 @@ A proof is built from the ledger, ``semq_receipts`` and, for a sealed document, 
 
 import re
 from datetime import date
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Protocol
 
 from msgspec import Meta
 from sqlalchemy import Connection
 
 from semq.access_rights import AccessRole
 from semq.answers import OperationAnswer
+from semq.answers.messages import TracedLine
 from semq.engine.secrecy.sealing import Sealing
 from semq.errors import BadInput
 from semq.moments import milliseconds
@@ -208,5 +209,5 @@ LEDGER = (look("ledger.verify", AccessRole.OPERATOR, VerifyLedger, LedgerCheck.v
 PROOFS = (look("msg.prove", AccessRole.VIEWER, ByName, Proofs.prove),)
 
 
-def _sender_line(lines: list[dict[str, Any]], event: str) -> dict[str, Any] | None:
+def _sender_line(lines: list[TracedLine], event: str) -> TracedLine | None:
     return next((line for line in lines if line["event"] == event and line["side"] == "sender"), None)

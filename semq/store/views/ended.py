@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Select, and_, case, cast, func, literal_colum
 from sqlalchemy.dialects.postgresql import INTERVAL
 from sqlalchemy.sql.elements import ColumnElement
 
+from semq.answers.messages import MessagePage, MessageRow
 from semq.store.figure_tables import COUNTED, FAILURES, among, semq_figure
 from semq.store.figures import DAY
 from semq.store.rows import MARKER, Event, Side
@@ -46,7 +47,7 @@ def outcome_of(side: int, event: int) -> str:
     return Outcome.REJECTED.name if is_submission else Event(event).name
 
 
-def ended_page(connection: Connection, wanted: Search) -> dict[str, Any]:
+def ended_page(connection: Connection, wanted: Search) -> MessagePage:
     """Return ``rows``, ``next`` and ``looked_at``, as ``pages.search_page`` does."""
     first = NUMBER_MAX if wanted.is_descending else 0
     begin = first if wanted.line is None else wanted.line
@@ -214,7 +215,7 @@ def _conditions(wanted: MessageFilter, c: Any, facts: Mapping[str, Any]) -> Iter
         yield facts["app_key"].startswith(wanted.key, autoescape=True)
 
 
-def _facts(row: Any) -> dict[str, Any]:
+def _facts(row: Any) -> MessageRow:
     """Return a document as facts, with the names of ``messages.outbound_facts`` and ``inbound_facts``."""
     key = (row.app_domain, row.app_type, row.app_subtype, row.app_key)
     code, _, words = row.detail.partition(" ")

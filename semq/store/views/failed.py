@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, or_, select
 
+from semq.answers.messages import MessageRow
 from semq.store.rows import Event
 from semq.store.tables import semq_ledger
 from semq.store.views.messages import NAMES, RETURNED
@@ -42,7 +43,7 @@ def _of_queue(side: str) -> Any:
 FAILED = Subset(outbound=_of_queue("outbound"), inbound=_of_queue("inbound"), submitted=IS_REFUSED)
 
 
-def find_failed(connection: Connection, name: str) -> list[dict[str, Any]]:
+def find_failed(connection: Connection, name: str) -> list[MessageRow]:
     """Return the failed documents that a name may denote, the newest first, as ``with_errors`` does."""
     return with_errors(connection, [row for row in find_messages(connection, name) if is_failed(row)])
 
@@ -56,20 +57,20 @@ def is_failed(row: Mapping[str, Any]) -> bool:
     )
 
 
-def with_errors(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def with_errors(connection: Connection, rows: Sequence[MessageRow]) -> list[MessageRow]:
     """Return the rows, each with its last ``error`` and the time ``failed_at``, from the ledger."""
     c = semq_ledger.c
     sent = (Event.REJECTED, Event.REFUSED, Event.UNKNOWN)
     events = {Event.PARKED: "inbound", **dict.fromkeys(sent, "outbound")}
     query = select(c.lk0, c.event, c.at, c.detail).where(c.lk0.in_([row["lk0"] for row in rows]), c.event.in_(events))
-    errors = {
+    errors: dict[tuple[str, str], MessageRow] = {
         (events[Event(line.event)], line.lk0): {
             "error": line.detail.strip(),
             "failed_at": round(line.at.timestamp() * 1000),
         }
         for line in connection.execute(query.order_by(c.number))
     }
-    unknown = {"error": "", "failed_at": None}
+    unknown: MessageRow = {"error": "", "failed_at": None}
     return [
         {**row, "error": " ".join(row["reason"] or ())}
         if "submission" in row

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct, field
 from sqlalchemy import Connection, select, text
 
+from semq.answers.messages import MessageRow
 from semq.store.rows import Event, GroupPlace, Side, read_group_place
 from semq.store.tables import FIRST_LINE, RECORD_ID, semq_ledger, tb_0031
 from semq.store.views import names
@@ -26,7 +27,7 @@ FOUND_MAX = 100  # messages with the same record id that are examined
 _ENDS = [Event[outcome.name] for outcome in Outcome]
 
 
-def find_group(connection: Connection, name: str) -> dict[str, Any] | None:
+def find_group(connection: Connection, name: str) -> MessageRow | None:
     """Return the members of a group submission and their outcomes; None if ``name`` denotes no such submission.
 
     A name is a short name, an LK0, or ``sql-NUMBER``.
@@ -49,7 +50,7 @@ def find_group(connection: Connection, name: str) -> dict[str, Any] | None:
             column: facts[column] for column in ("target", "outcome", "ss_status", "reason") if facts[column]
         }
     # The lines of some members may have been deleted, with an old partition of the ledger.
-    shown = [
+    shown: Any = [
         {"name": short_name(member.lk0), "lk0": member.lk0, **member.facts}
         for member in members
         if "target" in member.facts

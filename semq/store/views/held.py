@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 from sqlalchemy import Connection, and_, func, select
 from sqlalchemy.sql.elements import ColumnElement
 
+from semq.answers.messages import MessageRow
 from semq.store.tables import tb_0031
 from semq.store.views.messages import outbound_facts
 from semq.umx_t.attribute_values import MOMENT_MAX
@@ -32,7 +33,7 @@ class HeldFilter(Struct, frozen=True):
     limit: int = 500
 
 
-def list_held(connection: Connection, wanted: HeldFilter) -> list[dict[str, Any]]:
+def list_held(connection: Connection, wanted: HeldFilter) -> list[MessageRow]:
     """Return the next selected copies, in the order in which they were stored."""
     return [outbound_facts(row) for row in connection.execute(_chosen(select(tb_0031), wanted))]
 

@@ -5,11 +5,12 @@ since 1970 UTC.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import Connection, Row, and_, func, or_, select
 from sqlalchemy.sql.elements import ColumnElement
 
+from semq.answers.messages import MessageRow, TracedLine
 from semq.store.proof_tables import semq_certificate, semq_receipts, semq_session_key
 from semq.store.rows import MARKER, Event, KeptKey, KeptReceipts, Side
 from semq.store.tables import semq_ledger, tb_0030, tb_0030_body, tb_0031, tb_0031_body
@@ -52,7 +53,7 @@ def waiting_for(connection: Connection, user: str, at_most: int) -> int:
     return int(connection.execute(select(func.count()).select_from(some.limit(at_most).subquery())).scalar_one())
 
 
-def trace(connection: Connection, lk0: str) -> list[dict[str, Any]]:
+def trace(connection: Connection, lk0: str) -> list[TracedLine]:
     """Return the first ``TRACE_MAX`` lines of this ledger about a message, in the order in which they were written."""
     c = semq_ledger.c
     query = select(semq_ledger).where(c.lk0 == lk0).order_by(c.number).limit(TRACE_MAX)
@@ -91,7 +92,7 @@ def body_of(connection: Connection, facts: Mapping[str, Any]) -> bytes | None:
     return bytes(payload) if payload is not None else None
 
 
-def outbound_facts(row: Row[Any]) -> dict[str, Any]:
+def outbound_facts(row: Row[Any]) -> MessageRow:
     """Return a row of tb_0031 as facts."""
     facts = _facts(row, "outbound")
     facts |= {"id": row.object_id, "at": facts["accepted_at"], "target": _address(row.dest, row.dest_user)}
@@ -99,7 +100,7 @@ def outbound_facts(row: Row[Any]) -> dict[str, Any]:
     return _marked(facts)
 
 
-def inbound_facts(row: Row[Any]) -> dict[str, Any]:
+def inbound_facts(row: Row[Any]) -> MessageRow:
     """Return a row of tb_0030 as facts."""
     facts = _facts(row, "inbound")
     facts |= {"id": row.bref, "at": facts["received_at"], "source": ".".join(row.store.split(".")[:2])}
@@ -110,8 +111,10 @@ def inbound_facts(row: Row[Any]) -> dict[str, Any]:
 # ---------------------------------------------------------------------------------------------------- inside
 
 
-def _marked(facts: dict[str, Any]) -> dict[str, Any]:
-    return facts | {"piece": True} if facts["target"].endswith(f"/{PIECES_USER}") else facts
+def _marked(facts: dict[str, Any]) -> MessageRow:
+    if facts["target"].endswith(f"/{PIECES_USER}"):
+        facts["piece"] = True
+    return cast(MessageRow, facts)
 
 
 def has_state(name: str, columns: Mapping[str, Any], c: Any) -> ColumnElement[bool]:
@@ -157,7 +160,7 @@ def _facts(row: Row[Any], side: str) -> dict[str, Any]:
     return facts
 
 
-def _line(row: Row[Any]) -> dict[str, Any]:
+def _line(row: Row[Any]) -> TracedLine:
     key = (row.app_domain, row.app_type, row.app_subtype, row.app_key)
     event, detail = Event(row.event), row.detail.strip()
     words = WORDS[event]
@@ -166,7 +169,7 @@ def _line(row: Row[Any]) -> dict[str, Any]:
     if event in REPEATED_IN_DETAIL and detail in SENDER_EVENTS:
         detail = ""
     return {
-        "at": _ms(row.at),
+        "at": round(row.at.timestamp() * 1000),
         "side": Side(row.side).name.lower(),
         "event": event.name,
         "words": words,

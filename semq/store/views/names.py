@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, func, or_, select, text
 from sqlalchemy.sql.elements import ColumnElement
 
+from semq.answers.messages import MessageRow
 from semq.store.rows import Event
 from semq.store.tables import FIRST_LINE, RECORD_ID, REFUSAL, semq_ledger, tb_0030, tb_0031
 from semq.store.views import submissions
@@ -25,7 +26,7 @@ OLDEST_MAX = 10_000  # oldest rows of a queue, whose ledger lines may have been 
 NUMBER_DIGITS_MAX = 18
 
 
-def find_messages(connection: Connection, name: str, limit: int = 20) -> list[dict[str, Any]]:
+def find_messages(connection: Connection, name: str, limit: int = 20) -> list[MessageRow]:
     """Return the rows that a name may denote, the newest first."""
     lk0s = known_as(connection, name, limit)
     conditions = [_conditions_of(lk0s)] if lk0s else []
@@ -119,7 +120,7 @@ def _conditions_of(lk0s: Sequence[str]) -> Conditions:
     return or_(own, relayed), and_(IN.src_object_id.in_(numbers), IN.lk0.in_(lk0s))
 
 
-def _rows(connection: Connection, conditions: Iterable[Conditions], limit: int) -> list[dict[str, Any]]:
+def _rows(connection: Connection, conditions: Iterable[Conditions], limit: int) -> list[MessageRow]:
     rows = []
     for own, received in conditions:
         out = select(tb_0031).where(own).order_by(OUT.object_id.desc()).limit(limit)
@@ -129,7 +130,7 @@ def _rows(connection: Connection, conditions: Iterable[Conditions], limit: int) 
     return rows
 
 
-def _oldest_with_key(connection: Connection, name: str, limit: int) -> list[dict[str, Any]]:
+def _oldest_with_key(connection: Connection, name: str, limit: int) -> list[MessageRow]:
     """Return rows with a key from the oldest rows of each queue, whose first ledger lines may have been deleted."""
     out = select(tb_0031).order_by(OUT.object_id).limit(OLDEST_MAX).subquery()
     inbound = select(tb_0030).order_by(IN.bref).limit(OLDEST_MAX).subquery()

@@ -13,6 +13,7 @@ from msgspec import Struct
 from sqlalchemy import Connection, and_, func, select
 from sqlalchemy.sql.elements import ColumnElement
 
+from semq.answers.messages import MessagePage, MessageRow
 from semq.store.submission_tables import tb_0031_submit
 from semq.store.tables import tb_0030, tb_0031
 from semq.store.views import submissions
@@ -34,7 +35,7 @@ COMPARED_MAX = 50_000
 OF_SENT = {"ss_status": SendStatus, "outcome": Outcome}
 OF_RECEIVED = {"app_status": AppStatus, "status": Arrival}
 Condition = Callable[[Any], ColumnElement[bool]]
-Rows = list[dict[str, Any]]
+Rows = list[MessageRow]
 
 
 class Subset(Struct, frozen=True):
@@ -52,7 +53,7 @@ class _Queue(Struct, frozen=True):
     is_selected: Callable[[Search], bool]
 
 
-def search_page(connection: Connection, wanted: Search, subset: Subset | None = None) -> dict[str, Any]:
+def search_page(connection: Connection, wanted: Search, subset: Subset | None = None) -> MessagePage:
     """Return ``rows``, ``next`` and ``looked_at``, the number of compared rows.
 
     ``next`` has the places in the queues where the next page begins; None: this is the last page.
@@ -89,7 +90,7 @@ def _begin(wanted: Search, queue: _Queue, first: int) -> int:
     return first if number is None else number
 
 
-def _number_of(row: dict[str, Any]) -> int:
+def _number_of(row: MessageRow) -> int:
     return int(row["submission"] if "submission" in row else row["id"])
 
 

@@ -5,12 +5,13 @@ The results are like outbound rows in ``messages``, with ``submission``, the num
 LK0 of the refusal or of the scheduled document, otherwise ``sql-NUMBER``.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
 from sqlalchemy import BigInteger, Connection, and_, case, false, func, literal_column, or_, select
 from sqlalchemy.sql.elements import ColumnElement
 
+from semq.answers.messages import MessageRow, TracedLine
 from semq.store.submission_tables import (
     LAST_OF_KEY,
     tb_0031_piece,
@@ -59,7 +60,7 @@ def number_of(name: str) -> int | None:
     return int(digits) if is_number else None
 
 
-def find_submissions(connection: Connection, name: str, lk0s: Sequence[str], limit: int) -> list[dict[str, Any]]:
+def find_submissions(connection: Connection, name: str, lk0s: Sequence[str], limit: int) -> list[MessageRow]:
     """Return the submissions that a name may denote, newest first. ``lk0s``: the LK0s that it may denote
     (``names.known_as``)."""
     number = number_of(name)
@@ -107,9 +108,9 @@ def names_before(connection: Connection, name: str) -> list[str]:
     return list(connection.execute(query).scalars())
 
 
-def events(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+def events(row: MessageRow) -> list[TracedLine]:
     """Return the history of a submission, as lines that the ledger does not have."""
-    facts = {"side": "sender", "att": 0, "target": row["target"], "lk1": "", "app_key": row["app_key"]}
+    facts: dict[str, Any] = {"side": "sender", "att": 0, "target": row["target"], "lk1": "", "app_key": row["app_key"]}
     facts |= {"digest": "", "size": row["size"]}
     lines = [{"at": row["at"], "event": SUBMITTED, "words": "handed over", "detail": ""}]
     if "pieces" in row:
@@ -120,14 +121,14 @@ def events(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     if row["state"] == SCHEDULED:
         lines.append({"at": row["at"], "event": SCHEDULED, "words": "waits for its time", "detail": ""})
     if row["state"] == WAITS:
-        why = " ".join(row["reason"])
+        why = " ".join(row["reason"] or ())
         lines.append({"at": row["waits_since"], "event": WAITS, "words": "cannot be accepted yet", "detail": why})
-    return [facts | line for line in lines]
+    return [cast(TracedLine, facts | line) for line in lines]
 
 
 def list_submissions(
     connection: Connection, limit: int, *conditions: ColumnElement[bool], is_descending: bool = True
-) -> list[dict[str, Any]]:
+) -> list[MessageRow]:
     """Return the submissions that fit all conditions, the newest first, or the oldest."""
     return _shown(connection, and_(True, *conditions), limit, is_descending)
 
@@ -207,7 +208,7 @@ def _newest(connection: Connection, condition: ColumnElement[bool], limit: int) 
 
 def _shown(
     connection: Connection, condition: ColumnElement[bool], limit: int, is_descending: bool = True
-) -> list[dict[str, Any]]:
+) -> list[MessageRow]:
     narrow = [column for column in tb_0031_submit.columns if column.name not in ("payload", "headers", "envelope")]
     is_later = or_(W.number.is_(None), W.number < C.number)
     # In other rows these keys are headers of the application, with any value.
@@ -236,7 +237,7 @@ def _shown(
     return [_facts(row) for row in connection.execute(query)]
 
 
-def _facts(row: Any) -> dict[str, Any]:
+def _facts(row: Any) -> MessageRow:
     is_refused = row.reason_code is not None
     node, _, user = row.target.partition("/")
     target = node if "." in node else f"1.{node}"
@@ -247,7 +248,7 @@ def _facts(row: Any) -> dict[str, Any]:
     pieces = {"pieces": {"count": row.pieces, "delivered": row.pieces - row.pieces_left}} if is_counted else {}
     not_before = None if row.is_in_pieces else _ms(row.not_before)
     since = row.waits_since or (max(row.before_since, row.submitted_at) if row.before_code else None)
-    return pieces | {
+    facts = pieces | {
         "side": "outbound",
         "name": short_name(lk0) or lk0,
         "direction": Direction.OWN.name,
@@ -278,6 +279,7 @@ def _facts(row: Any) -> dict[str, Any]:
         "waits_since": None if is_refused else _ms(since),
         "failed_at": _ms(row.refused_at),
     }
+    return cast(MessageRow, facts)
 
 
 def _state(is_refused: bool, is_in_pieces: bool, not_before: int | None, reason: list[str] | None) -> str:

@@ -3,6 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Mapping
+from typing import Any
 
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Router
@@ -12,7 +13,7 @@ from semq.service.operations.operation import Operation
 from semq.web.api import attributes, documents, events, inbox
 from semq.web.api.description import description
 from semq.web.api.endpoint import JSON, Call, Endpoint, Parameter, json_response, route_of
-from semq.web.api.node_operations import endpoints_of, parameters, schemas
+from semq.web.api.node_operations import endpoints_of, parameters, schema_of_answer, schemas
 
 PATH = "/api/v1"
 # Rights to read state and trace of a sent document; one is enough
@@ -25,6 +26,16 @@ NAME = Parameter(
     is_required=True,
 )
 BYTES = {"type": "string", "format": "binary"}
+
+
+TEXT = {"type": "string"}
+WHO = {
+    "type": "object",
+    "properties": {
+        "name": TEXT, "via": TEXT, "rights": {"type": "array", "items": TEXT},
+        "inbox": {"anyOf": [TEXT, {"type": "null"}]},
+    },
+}  # fmt: skip
 
 
 async def show_caller(call: Call) -> Response:
@@ -47,6 +58,7 @@ def endpoints(kind: str, table: Mapping[str, Operation]) -> list[Endpoint]:
             show_caller,
             any_right,
             answers={200: "Name and rights."},
+            result=WHO,
         ),
     ]
     if kind == "local":
@@ -130,19 +142,25 @@ def _document_endpoints(table: Mapping[str, Operation]) -> list[Endpoint]:
     )
     bytes_read = {200: "All bytes.", 206: "The bytes that Content-Range names.", 404: "", 416: ""}
     stream = ("text/event-stream",)
+
+    def answer_of(operation: str, more_definitions: dict[str, Any] | None = None) -> dict[str, Any]:
+        result, found = schema_of_answer(table[operation])
+        return {"result": result, "definitions": found | (more_definitions or {})}
+
     return [
         Endpoint("POST", "/documents", "documents.submit", "Submit a document.", documents.submit,
                  (AccessScope.SUBMIT,), (target, key, *by_header), {"*/*": BYTES, documents.FORM: form}, submitted,
                  act=documents.ACT, definitions=definitions),
         Endpoint("GET", "/documents", "documents.search", "Search documents.", documents.search, (AccessRole.VIEWER,),
-                 tuple(parameters(search)), definitions=search_definitions),
+                 tuple(parameters(search)), **answer_of("msg.list", search_definitions)),
         Endpoint("GET", "/documents/{name:path}/trace", "documents.trace",
-                 "Show the history of a document at all parties.", documents.trace, VIEWING, (NAME,), answers=shown),
+                 "Show the history of a document at all parties.", documents.trace, VIEWING, (NAME,), answers=shown,
+                 **answer_of("msg.trace")),
         Endpoint("GET", "/documents/{name:path}/body", "documents.body",
                  "Return the payload of a document, or a range of its bytes.", documents.body, (AccessRole.PAYLOAD,),
                  range_of_body, answers=bytes_read, media=("application/octet-stream",), act="msg.body"),
         Endpoint("GET", "/documents/{name:path}", "documents.show", "Show the state of a document.", documents.show,
-                 VIEWING, (NAME,), answers=shown),
+                 VIEWING, (NAME,), answers=shown, **answer_of("msg.show")),
         Endpoint("POST", "/inbox/receive", "inbox.receive", "Receive documents.", inbox.receive,
                  (AccessScope.RECEIVE,), pull,
                  answers={200: "Documents with their leases.", 204: "No document is waiting.", 507: ""},

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection, Engine, event, text
 
 from bench.http.large_tables import fill
+from semq.answers.messages import MessageRow
 from semq.store.embedded.cluster import DATABASE
 from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.postgres.migration import engine_of
@@ -34,7 +35,7 @@ def connection(engine: Engine) -> Iterator[Connection]:
         connection.rollback()
 
 
-def all_pages(connection: Connection, wanted: Search) -> tuple[list[dict[str, Any]], list[int]]:
+def all_pages(connection: Connection, wanted: Search) -> tuple[list[MessageRow], list[int]]:
     """Return all rows of all pages, and the number of rows read for each page."""
     rows, looked_at = [], []
     place: dict[str, Any] = {}
