@@ -85,6 +85,11 @@ class Unavailable(SemqError):
     remedy = "Repeat later; the same client token makes a repeat safe."
 
 
+def semq_error(error: Exception) -> SemqError:
+    """Return an error of SEMQ unchanged, and Unavailable for any other, with the beginning of its text."""
+    return error if isinstance(error, SemqError) else Unavailable(fault=repr(error)[:200])
+
+
 class Misconfigured(SemqError):
     """The configuration does not describe a node that can run."""
 

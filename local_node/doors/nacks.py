@@ -15,8 +15,7 @@ from semq.broker.timers import Timers
 from semq.engine.core import Core
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import AppEvent
-from semq.errors import SemqError, Unavailable
-from semq.foreign_text import shortened
+from semq.errors import SemqError, semq_error
 from semq.store.work import COMMITTED, NO_NEEDS, Steps, work
 from semq.umx_t.address import Address
 from semq.umx_t.app_key import AppKey
@@ -129,7 +128,7 @@ class Nacks:
         self._reasons: dict[tuple[str, Address], _Reason] = {}
 
     def note(self, document: NackedDocument, error: Exception) -> None:
-        reported = error if isinstance(error, SemqError) else Unavailable(fault=shortened(repr(error), 200))
+        reported = semq_error(error)
         core = self._engine().core
         core.count("nacked")
         now = self._now()

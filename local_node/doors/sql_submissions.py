@@ -23,7 +23,7 @@ from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Accepted, Submission
 from semq.engine.sender.positions import HeldSequences
 from semq.engine.sender.scheduling import envelope_of
-from semq.errors import BadInput, SemqError, Unavailable
+from semq.errors import BadInput, SemqError, semq_error
 from semq.foreign_text import shortened
 from semq.store.rows import Reason, Submitted, TargetWait
 from semq.store.unit import Needs, SubmittedRows
@@ -202,7 +202,7 @@ class SqlSubmissions:
         """Let a row wait, with the reason; pass over all rows to the target."""
         if not self._targets_put_off:
             self._poll_again()
-        cause = error if isinstance(error, SemqError) else Unavailable(fault=shortened(repr(error), 200))
+        cause = semq_error(error)
         first_number, _ = self._targets_put_off.setdefault(row.target, (row.row_id, cause))
         if row.row_id < first_number:
             self._targets_put_off[row.target] = (row.row_id, cause)

@@ -32,7 +32,7 @@ from semq.engine.frames import check_size, document_properties
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Accepted, Submission
 from semq.engine.sender.groups import is_group
-from semq.errors import BadInput, SemqError, Unavailable
+from semq.errors import BadInput, SemqError, semq_error
 from semq.foreign_text import shortened
 from semq.service.admin import answer, describe
 from semq.store.postgres.errors import RowRefused
@@ -259,7 +259,7 @@ class _ReportByAnswer(_ReportByConfirm):
         super().done(accepted)
 
     def _report(self, error: Exception) -> None:
-        reported = error if isinstance(error, SemqError) else Unavailable(fault=repr(error))
+        reported = semq_error(error)
         answer(self._vhost, self._header, {"ok": False, "error": describe(reported)})
         self._settle(NACKED)
 
@@ -281,7 +281,7 @@ def refusal(error: Exception, name: str) -> Outcome:
 
     On a channel without confirms, other errors close the channel, too. ``name``: of the document, for the reply text.
     """
-    reply = closing(error if isinstance(error, SemqError) else Unavailable(fault=repr(error)[:200]), name)
+    reply = closing(semq_error(error), name)
     return Refused(reply) if isinstance(error, BadInput) else ServiceNacked(reply)
 
 

@@ -27,7 +27,7 @@ from semq.engine.ports import Accepted, AppEvent, Submission
 from semq.engine.sender.endings import REFUSALS
 from semq.engine.sender.scheduling import release_early
 from semq.engine.stored_envelopes import decode_envelope
-from semq.errors import BadInput, SemqError, Unavailable
+from semq.errors import BadInput, SemqError, Unavailable, semq_error
 from semq.service.admin import committed
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import PieceGone, Stored
@@ -319,7 +319,7 @@ class Transfers:
 
         def failed(error: Exception) -> None:
             if not ended.done():
-                ended.set_exception(error if isinstance(error, SemqError) else Unavailable(fault=repr(error)))
+                ended.set_exception(semq_error(error))
 
         attributes = attributes_of_piece(of_document, name)
         target = Address(envelope.target.type, envelope.target.id, PIECES_USER)

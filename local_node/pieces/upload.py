@@ -15,7 +15,7 @@ from semq.engine.core import Core
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Accepted, Submission
 from semq.engine.time.cleanup import PIECES_BYTES
-from semq.errors import BadInput, SemqError, Unavailable
+from semq.errors import BadInput, SemqError, Unavailable, semq_error
 from semq.store.rows import NewPiece, PiecesGone
 from semq.store.work import COMMITTED, NO_NEEDS, Steps, work
 from semq.umx_t.pieces import PIECE_BYTES, PiecesManifest, digest_of
@@ -138,7 +138,7 @@ class Upload(ArrivingDocument):
 
     def _failed(self, error: Exception) -> None:
         """Drop the rest of the body, then refuse the document."""
-        fault = error if isinstance(error, SemqError) else Unavailable(fault=repr(error))
+        fault = semq_error(error)
         self._not_stored.setdefault(0, fault)
         self._fault = self._fault or fault
         self._pause(False)

@@ -15,7 +15,7 @@ from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import PreconditionFailed
 from semq.broker.services import CONFIRMED, NACKED, OfferedMessage, Refused, ServiceExchange, SessionInfo
 from semq.broker.vhost import VirtualHost
-from semq.errors import SemqError, Unavailable, fact_text
+from semq.errors import SemqError, Unavailable, fact_text, semq_error
 from semq.foreign_text import shortened, shown
 from semq.service.errors import BadArguments, Busy, StoresUnreached, UnknownOperation
 from semq.service.operations.arguments import read_arguments
@@ -185,7 +185,7 @@ async def committed(post: Callable[[Callable[[Result], None], Callable[[Exceptio
 
     def on_failure(error: Exception) -> None:
         if not future.done():
-            future.set_exception(error if isinstance(error, SemqError) else Unavailable(fault=repr(error)))
+            future.set_exception(semq_error(error))
 
     post(on_commit, on_failure)
     return await future
