@@ -190,7 +190,7 @@ def outage_of(cause: StuckCause | None, row: Facts, around: Surroundings) -> Map
 def is_overdue(row: Facts, around: Surroundings) -> bool:
     """Whether a row has not ended in the time that the operator set."""
     if row["side"] == "inbound":
-        is_open = row["app_status"] == AppStatus.NEW.name or _awaits_confirmation(row)
+        is_open = row["app_status"] == AppStatus.NEW.name or awaits_confirmation(row)
         return is_open and around.now_ms - row["received_at"] >= around.overdue_ms
     is_open = row["outcome"] is None and not row.get("not_before")  # a scheduled document is not overdue
     return is_open and around.now_ms - row["accepted_at"] >= around.overdue_ms
@@ -271,7 +271,7 @@ def _why_inbound(row: Facts, around: Surroundings) -> StuckCause | None:
     return StuckCause.REACK_MISSING if _awaits_sender(row) else StuckCause.COPY_NOT_NOTED
 
 
-def _awaits_confirmation(row: Facts) -> bool:
+def awaits_confirmation(row: Facts) -> bool:
     """Whether the hub or the sender has not confirmed an acknowledgement of this node yet."""
     awaits_hub = row["lk1"] is not None and row["p_ack_status"] == AckStatus.AS_INIT.name
     return bool(awaits_hub or _awaits_sender(row))

@@ -5,13 +5,21 @@ from typing import Any, Protocol
 
 from semq.access_rights import AccessRole
 from semq.answers import OperationAnswer
-from semq.engine.people.stuck import IN_PIECES, StuckCause, Surroundings, is_overdue, stuck_cause, target_node
+from semq.engine.people.stuck import (
+    IN_PIECES,
+    StuckCause,
+    Surroundings,
+    awaits_confirmation,
+    is_overdue,
+    stuck_cause,
+    target_node,
+)
 from semq.engine.time.schedule import Schedule
 from semq.service.message_names import find_one
 from semq.service.operations.arguments import ByName
 from semq.service.operations.census import OverviewNode
 from semq.service.operations.operation import look
-from semq.umx_t.status import AckStatus, AppStatus, Direction, SaveFwd, SendStatus
+from semq.umx_t.status import AppStatus, Direction, SendStatus
 
 # The event for which a row waits | its description
 WAITS: dict[str, str] = {
@@ -130,9 +138,7 @@ def _event_of_unsent(row: Mapping[str, Any], surroundings: Surroundings) -> str:
 
 
 def _event_of_received(row: Mapping[str, Any]) -> tuple[str, bool]:
-    owes_sender = row["save_fwd"] == SaveFwd.MUST.value and row["s_ack_status"] == AckStatus.AS_INIT.name
-    owes_hub = row["lk1"] is not None and row["p_ack_status"] == AckStatus.AS_INIT.name
-    is_owed = owes_sender or owes_hub
+    is_owed = awaits_confirmation(row)
     if row["app_status"] == AppStatus.NEW.name:
         return "application", is_owed
     return ("reack" if is_owed else "nothing"), is_owed

@@ -9,15 +9,14 @@ from typing import Any
 from sqlalchemy import Connection, Select, and_, case, func, or_, select
 from sqlalchemy.sql.elements import ColumnElement
 
-from semq.store.views.messages import IN, IN_PIECE, NAMES, OUT, OUT_PIECE
+from semq.store.views.messages import IN, IN_PIECE, NAMES, OUT, OUT_PIECE, owed
 from semq.umx_t.status import AckStatus, AppStatus, Direction, SaveFwd
 
 FIGURES = ("rows", "bytes", "oldest", "id")
 GROUPS_MAX = 20_000
 MARKED_MAX = 10_000  # marked rows of one kind
 Marks = Mapping[str, Sequence[int]]  # numbers of rows by mark; a mark is a fact that no column shows
-OWES_HUB = and_(IN.lk1.is_not(None), IN.p_ack_status == AckStatus.AS_INIT)
-OWES_SENDER = and_(IN.save_fwd == SaveFwd.MUST, IN.s_ack_status == AckStatus.AS_INIT)
+OWES_HUB, OWES_SENDER = owed(IN)
 
 
 def groups(connection: Connection, late_before_ms: int, sent: Marks, received: Marks) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from semq.store.views import submissions
 from semq.umx_t.grids import SenderEvent
 from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.short_name import short_name
-from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SendStatus
+from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
 
 OUT, IN = tb_0031.c, tb_0030.c
 NAMES: dict[str, Any] = {
@@ -45,6 +45,15 @@ def is_received_piece(c: Any) -> ColumnElement[bool]:
 
 
 OUT_PIECE, IN_PIECE = is_sent_piece(OUT), is_received_piece(IN)
+
+
+def owed(c: Any) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    """Return the conditions that the hub, and that the sender, has not noted the acknowledgement of a received row.
+
+    ``semq.store.rows.Pending.owes`` is the same rule for a row in memory.
+    """
+    by_hub = and_(c.lk1.is_not(None), c.p_ack_status == AckStatus.AS_INIT)
+    return by_hub, and_(c.save_fwd == SaveFwd.MUST, c.s_ack_status == AckStatus.AS_INIT)
 
 
 def waiting_for(connection: Connection, user: str, at_most: int) -> int:

@@ -2,10 +2,10 @@
 
 from sqlalchemy import and_, func, or_
 
-from semq.store.views.messages import RETURNED
+from semq.store.views.messages import RETURNED, owed
 from semq.store.views.pages import Subset
 from semq.store.views.submissions import IS_IN_PIECES, IS_REFUSED, IS_SCHEDULED
-from semq.umx_t.status import AckStatus, AppStatus, Outcome, SaveFwd
+from semq.umx_t.status import AppStatus, Outcome
 
 
 def candidates(late_before_ms: int) -> Subset:
@@ -24,11 +24,7 @@ def candidates(late_before_ms: int) -> Subset:
             c.app_status == AppStatus.PARKED,
             and_(
                 c.received_at < late,
-                or_(
-                    c.app_status == AppStatus.NEW,
-                    and_(c.lk1.is_not(None), c.p_ack_status == AckStatus.AS_INIT),
-                    and_(c.save_fwd == SaveFwd.MUST, c.s_ack_status == AckStatus.AS_INIT),
-                ),
+                or_(c.app_status == AppStatus.NEW, *owed(c)),
             ),
         ),
         submitted=or_(IS_REFUSED, IS_IN_PIECES, ~IS_SCHEDULED),
