@@ -21,7 +21,7 @@ from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
 # Maximum number of modules on the way of a document, including those that timers call and those that answer the sender.
-MODULES_MAX = 154
+MODULES_MAX = 156
 R = TypeVar("R")
 Call = tuple[str, str]  # node, and module as a path without the ending
 
