@@ -5,7 +5,6 @@ import shutil
 import ssl
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any
 
 import structlog
 from msgspec.structs import replace
@@ -32,6 +31,7 @@ from local_node.pieces.remains import SWEEP_S, Remains
 from local_node.pieces.transfer import EventsWithPieces, Transfers
 from local_node.pieces.upload import Uploads
 from local_node.renewal import CHECK_S, Renewing
+from semq.answers.messages import LinkOutage
 from semq.answers.status import CertificateStatus, HubLink, NodeStatus, PartnerStatus
 from semq.broker.users import Authenticator
 from semq.broker.vhost import VirtualHost
@@ -439,7 +439,7 @@ class LocalNode(Node[LocalEngine]):
             outage=self._outage,
         )
 
-    def _outage(self, node: str) -> Mapping[str, Any]:
+    def _outage(self, node: str) -> LinkOutage:
         if self.settings.has_no_hub and self.direct is not None:
             return self.direct.outage(parse_address(node))
         return self.uplink.outage

@@ -8,7 +8,6 @@ import asyncio
 import ssl
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 from urllib.parse import urlsplit
 
 import structlog
@@ -19,6 +18,7 @@ from local_node.link.single_request import VIRTUAL_HOST
 from local_node.link.uplink import Uplink, link_limits
 from semq.amqp.errors import ConnectionForced
 from semq.amqp.sasl import Credentials
+from semq.answers.messages import LinkOutage
 from semq.answers.status import DirectLink
 from semq.broker.users import Permissions, UserTable
 from semq.broker.vhost import SessionHooks, VirtualHost
@@ -211,11 +211,12 @@ class DirectLinks:
 
         return check
 
-    def outage(self, partner: Address) -> dict[str, Any]:
+    def outage(self, partner: Address) -> LinkOutage:
         """Return the state of the link with a partner while it is down."""
         uplink, state = self.uplinks.get(partner), self.status({}).get(str(partner))
-        outage = uplink.outage if uplink is not None else {"down_since": None, "next_attempt_at": None}
-        return {**outage, "error": (state and state.last_error) or NOT_DIALLED}
+        error = (state and state.last_error) or NOT_DIALLED
+        down: LinkOutage = {"down_since": None, "next_attempt_at": None, "error": error}
+        return down if uplink is None else {**uplink.outage, "error": error}
 
     def status(self, sent: Mapping[Address, int]) -> dict[str, DirectLink]:
         """Return the state of each partner's link. ``sent``: number of documents sent directly, by partner."""

@@ -21,6 +21,7 @@ from local_node.link.hub_addresses import DialAddresses
 from semq.amqp.errors import AmqpError, Broken
 from semq.amqp.events import Delivered
 from semq.amqp.limits import ANY_SIZE, ConnectionLimits
+from semq.answers.messages import LinkOutage
 from semq.clock import Clock
 from semq.datagrams.document import CarriedDocument
 from semq.engine.frames import read_datagram, read_frame, write_frame
@@ -199,7 +200,7 @@ class Uplink:
         )
 
     @property
-    def outage(self) -> dict[str, Any]:
+    def outage(self) -> LinkOutage:
         """The state of the link while it is down; times in milliseconds."""
         next_attempt = int(self._next_attempt.timestamp() * 1000) if self._next_attempt is not None else None
         return {

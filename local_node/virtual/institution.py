@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import structlog
+from msgspec.structs import replace as replace_fields
 
 from local_node.node import LocalNode
 from local_node.virtual.shared import SharedHost
+from semq.answers import OperationAnswer
 from semq.clock import Clock
 from semq.config import load
 from semq.errors import SemqError
@@ -22,6 +23,21 @@ START_S = 60.0  # after this time a start no longer counts against the limit of 
 STOP_S = 60.0
 STARTING, SERVING, FAILING, ENDED = "starting", "serving", "failing", "ended"
 log = structlog.get_logger("semq.institution")
+
+
+class HostedFacts(OperationAnswer, frozen=True, kw_only=True):
+    """The state of an institution's node."""
+
+    institution: str
+    state: str
+    since: str
+    error: str
+    link: str = "down"
+    waiting: int = 0
+    connections: int = 0
+    memory_bytes: int = 0
+    memory_max_bytes: int = 0
+    database: str = "closed"
 
 
 class HostedInstitution:
@@ -136,25 +152,24 @@ class HostedInstitution:
     def _is_database_away(self) -> bool:
         return self.node is not None and self.node.store.state == "lost"
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> HostedFacts:
         """Return state, link, backlog and memory, without a query of the database."""
         node = self.node
-        state: dict[str, Any] = {
-            "institution": self.name, "state": self.present_state, "since": utc_text(self.since), "error": self.error,
-            "link": "down", "waiting": 0, "connections": 0, "memory_bytes": 0, "memory_max_bytes": 0,
-            "database": "closed",
-        }  # fmt: skip
+        state = HostedFacts(
+            institution=self.name, state=self.present_state, since=utc_text(self.since), error=self.error
+        )
         if node is None:
             return state
         limits = node.server.limits
         fault = str(StoreUnavailable()) if self._is_database_away else ""
         link = "none" if node.settings.has_no_hub else "up" if node.uplink.link is not None else "down"
-        return state | {
-            "error": self.error or fault or (node.uplink.last_error if link == "down" else ""),
-            "link": link,
-            "waiting": sum(node.engine.rows.unsettled.values()),
-            "connections": len(node.server.sessions),
-            "memory_bytes": node.server.memory.bytes + node.server.journal.pending_bytes,
-            "memory_max_bytes": limits.memory_high,
-            "database": node.store.state,
-        }
+        return replace_fields(
+            state,
+            error=self.error or fault or (node.uplink.last_error if link == "down" else ""),
+            link=link,
+            waiting=sum(node.engine.rows.unsettled.values()),
+            connections=len(node.server.sessions),
+            memory_bytes=node.server.memory.bytes + node.server.journal.pending_bytes,
+            memory_max_bytes=limits.memory_high,
+            database=node.store.state,
+        )

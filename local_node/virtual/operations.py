@@ -4,8 +4,9 @@ from typing import Annotated, Any, Protocol
 
 from msgspec import Meta
 
-from local_node.virtual.institution import HostedInstitution
+from local_node.virtual.institution import HostedFacts, HostedInstitution
 from semq.access_rights import AccessRole
+from semq.answers import OperationAnswer
 from semq.service.errors import BadArguments
 from semq.service.operations.arguments import ADDRESS_MAX, Arguments
 from semq.service.operations.operation import Caller, act, look
@@ -17,12 +18,27 @@ class ByHosted(Arguments, frozen=True, kw_only=True):
     institution: Annotated[str, Meta(min_length=1, max_length=ADDRESS_MAX, description="Number of the institution.")]
 
 
+class ServerChanges(OperationAnswer, frozen=True, kw_only=True):
+    """What a new reading of the file has changed."""
+
+    added: list[str]
+    removed: list[str]
+    changed: dict[str, dict[str, Any]]  #: by institution, the changes of its settings (``Reloaded``), or its fault
+    failing: dict[str, str]  #: by institution, the fault
+
+
+class Restarting(OperationAnswer, frozen=True, kw_only=True):
+    """An institution whose node is being restarted."""
+
+    institution: str
+
+
 class OperatedServer(Protocol):
     """The part of the server that its operations use."""
 
     institutions: dict[str, HostedInstitution]
 
-    async def reload(self) -> dict[str, Any]:
+    async def reload(self) -> ServerChanges:
         """Read the file again, and add, remove and reload institutions."""
 
 
@@ -32,15 +48,15 @@ class ServerOperations:
     def __init__(self, server: OperatedServer) -> None:
         self._server = server
 
-    async def list(self, arguments: Arguments) -> list[dict[str, Any]]:
+    async def list(self, arguments: Arguments) -> list[HostedFacts]:
         """List the institutions: state, link, backlog, connections, memory, and the last error."""
         return [institution.facts() for _, institution in sorted(self._server.institutions.items())]
 
-    async def reload(self, arguments: Arguments, caller: Caller) -> dict[str, Any]:
+    async def reload(self, arguments: Arguments, caller: Caller) -> ServerChanges:
         """Read the file again: start new institutions, end removed ones, reload the others."""
         return await self._server.reload()
 
-    async def restart(self, arguments: ByHosted, caller: Caller) -> dict[str, Any]:
+    async def restart(self, arguments: ByHosted, caller: Caller) -> Restarting:
         """Stop the node of one institution and start it with the present file."""
         institution = self._server.institutions.get(arguments.institution)
         if institution is None:
@@ -49,7 +65,7 @@ class ServerOperations:
                 institution=arguments.institution,
             )
         institution.restart()
-        return {"institution": institution.name}
+        return Restarting(institution=institution.name)
 
 
 OPERATIONS = (

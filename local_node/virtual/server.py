@@ -10,7 +10,7 @@ import structlog
 from msgspec.structs import asdict
 
 from local_node.virtual.institution import FAILING, SERVING, HostedInstitution
-from local_node.virtual.operations import OPERATIONS
+from local_node.virtual.operations import OPERATIONS, ServerChanges
 from local_node.virtual.shared import SharedHost
 from semq.amqp.limits import ConnectionLimits
 from semq.broker.server import AmqpServer, ServerConfig
@@ -91,7 +91,7 @@ class VirtualServer:
         return {"all": len(states), "serving": states.count(SERVING), "failing": states.count(FAILING)}
 
     # --- changes
-    async def reload(self) -> dict[str, Any]:
+    async def reload(self) -> ServerChanges:
         """Read the file again: start new institutions, end removed ones, reload the others; return the changes.
 
         An institution whose table has a fault keeps its former settings, and the fault is reported. Raises
@@ -108,13 +108,13 @@ class VirtualServer:
                 self._add(name)
             await asyncio.gather(*(self.institutions[name].has_tried.wait() for name in added))
             failing = [institution for institution in self.institutions.values() if institution.state == FAILING]
-            result = {
+            result: dict[str, Any] = {
                 "added": added, "removed": removed,
                 "changed": {name: keys for name, keys in zip(staying, changes, strict=True) if keys},
                 "failing": {institution.name: institution.error for institution in failing},
             }  # fmt: skip
             log.info("server_reloaded", **result)
-            return result
+            return ServerChanges(**result)
 
     def reload_soon(self) -> None:
         task = asyncio.get_running_loop().create_task(self._logged_reload())

@@ -4,8 +4,7 @@ The views make rows from the columns of tables, so they are typed mappings, whos
 does not have them. Times are milliseconds since 1970 UTC; statuses are words.
 """
 
-from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
 
 class StuckText(TypedDict):
@@ -170,13 +169,21 @@ class AwaitedCause(TypedDict):
     stuck_at: int
 
 
+class LinkOutage(TypedDict):
+    """The state of a link that is down."""
+
+    down_since: int | None
+    next_attempt_at: int | None
+    error: str
+
+
 class Explanation(TypedDict, total=False):
     """Why a message is stuck, or what it waits for."""
 
     message: MessageRow
     stuck: StuckText | None
     waits: AwaitedCause | None
-    link: Mapping[str, Any] | None
+    link: LinkOutage | None
     last_events: list[TracedLine]
 
 

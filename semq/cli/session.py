@@ -22,6 +22,7 @@ from semq.cli.output.printer import Output
 from semq.errors import SemqError
 
 if TYPE_CHECKING:
+    from semq.answers.messages import MessageRow
     from semq.config import Settings
 
 TIMEOUT_S = 10.0  # default of --timeout
@@ -96,16 +97,16 @@ class Session(Struct, frozen=True):
         """Run an operation as ``ask`` does; return its result as a struct. Raises UnreadableAnswer."""
         return read_answer(type_, await self.ask(operation, **arguments))
 
-    async def rows(self, operation: str, limit: int, **arguments: Any) -> list[dict[str, Any]]:
+    async def rows(self, operation: str, limit: int, **arguments: Any) -> "list[MessageRow]":
         """Return rows of a list, up to ``limit``, from as many pages as necessary."""
-        rows: list[dict[str, Any]] = []
+        rows: list[MessageRow] = []
         async for page in self.pages(operation, limit, **arguments):
             rows += page
             if len(rows) >= limit:
                 break
         return rows[:limit]
 
-    async def pages(self, operation: str, limit: int, **arguments: Any) -> AsyncIterator[list[dict[str, Any]]]:
+    async def pages(self, operation: str, limit: int, **arguments: Any) -> "AsyncIterator[list[MessageRow]]":
         """Yield the pages of a list, each with at most ``limit`` rows."""
         place: dict[str, Any] | None = {}
         while place is not None:

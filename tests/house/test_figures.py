@@ -1,11 +1,31 @@
 """Figures of the sources: every circle of imports is found, and every module is counted."""
 
+from collections import Counter
+
 from tests.covered import COVERED
 from tests.house.figures import circles, figures, import_graph, untyped_answers
+from tests.house.sources import modules
 
 OWN = "an endpoint of the web process, whose answer is described in the documentation"
 # Endpoint whose answer has no schema | why
 UNTYPED = dict.fromkeys(("documents.submit", "inbox.receive", "openapi"), OWN)
+
+
+HEADERS = "field tables of AMQP and headers of applications have any values"
+JSON_IN = "JSON of another program or version, read before it is checked"
+SHOWN = "answers of a node of any version, shown by their names; absent fields are empty"
+SQL = "columns of a query or parameters of a statement"
+TEMPLATE = "variables of a page or a chart"
+# Room | how often it has the type ``dict[str, Any]``, at most (lower it when it has fewer) | why
+DICT_ANY = {
+    "semq.amqp": (14, HEADERS), "semq.umx_t": (19, HEADERS), "semq.broker": (9, HEADERS), "semq.app": (7, HEADERS),
+    "local_node.doors": (6, HEADERS), "local_node": (11, JSON_IN), "platform_node": (24, JSON_IN),
+    "semq.cli": (39, SHOWN), "semq.config": (13, "sections of a TOML file, before they are checked"),
+    "semq.console": (28, TEMPLATE), "semq.web": (45, "JSON schemas, forms and arguments of the HTTP API"),
+    "semq.store": (30, SQL), "semq.engine": (10, "parameters of errors and of constructors"),
+    "semq.service": (15, JSON_IN), "semq.folders": (3, JSON_IN), "semq.legacy": (7, "rows of unknown tables"),
+    "semq.demo": (7, SHOWN), "spark_reconcile.report": (42, TEMPLATE), "spark_reconcile": (31, SQL),
+}  # fmt: skip
 
 
 def test_circles_are_groups_that_import_one_another() -> None:
@@ -26,3 +46,13 @@ def test_modules_without_a_test_of_their_name_are_counted_and_all_have_a_row() -
 def test_each_answer_without_a_schema_has_a_reason() -> None:
     found = {name.removesuffix(".post") for names in untyped_answers().values() for name in names}
     assert found == UNTYPED.keys()
+
+
+def test_each_use_of_the_type_of_any_mapping_is_in_a_room_that_has_a_reason() -> None:
+    found = Counter[str]()
+    for name, file in modules().items():
+        if uses := file.read_text("utf-8").count("dict[str, Any]"):
+            parts = name.split(".")
+            rooms = [".".join(parts[:length]) for length in (2, 1)]
+            found[next(room for room in rooms if room in DICT_ANY)] += uses
+    assert {room: uses for room, uses in found.items() if uses > DICT_ANY[room][0]} == {}

@@ -1,6 +1,6 @@
 """``semq failed list|show|park|requeue|remove``: parked received documents, refused sent documents, and submissions."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +19,9 @@ from semq.cli.output.values import brief_time, counted, node_name
 from semq.cli.session import RowsOption, Session, on_node
 from semq.foreign_text import shortened
 from semq.umx_t.short_name import short_name
+
+if TYPE_CHECKING:
+    from semq.answers.messages import MessageRow
 
 group = typer.Typer()
 BATCH = 500  # documents in one request to act
@@ -131,7 +134,7 @@ class FailedDocumentActs:
         self.done = 0  #: number of documents on which the node has acted
         self.became: dict[str, dict[str, Any]] = {}  #: old LK0 | result of the repetition
 
-    async def act_on(self, rows: list[dict[str, Any]]) -> None:
+    async def act_on(self, rows: "list[MessageRow]") -> None:
         """Act on the rows on which this command has not acted."""
         listed = {str(row["id"]) if row["side"] == "inbound" else row["lk0"]: row["lk0"] for row in rows}
         # A submission that was refused again has a new name; it is not submitted a third time.
@@ -154,11 +157,11 @@ def became_line(old: str, new: dict[str, Any]) -> str:
     return f"{short_name(old) or old}  {state.get(new['state'], 'will be submitted again as')} {new['name']}{reason}"
 
 
-def _other_end(row: dict[str, Any]) -> str:
+def _other_end(row: "MessageRow") -> str:
     if row["side"] == "inbound":
         return f"from {node_name(row['source'])}"
     return f"to {node_name(row['target'])}"
 
 
-def _error(row: dict[str, Any]) -> str:
+def _error(row: "MessageRow") -> str:
     return shortened(str(row["error"]).partition("\n")[0], 100)

@@ -66,13 +66,13 @@ def print_rows(
     out: Output,
     columns: str,
     rows: Sequence[Mapping[str, Any]],
-    cells: Callable[[dict[str, Any]], tuple[object, ...]],
+    cells: Callable[[Mapping[str, Any]], tuple[object, ...]],
 ) -> None:
     """Print rows as JSON or as a table. In a table, rows from several stores of a hub get the column "store"."""
     if any("store" in row for row in rows):
-        out.rows(rows, f"{columns}, store", ((*cells(dict(row)), row.get("store", "")) for row in rows))
+        out.rows(rows, f"{columns}, store", ((*cells(row), row.get("store", "")) for row in rows))
     else:
-        out.rows(rows, columns, (cells(dict(row)) for row in rows))
+        out.rows(rows, columns, (cells(row) for row in rows))
 
 
 def list_row(row: Mapping[str, Any]) -> tuple[object, ...]:

@@ -1,7 +1,7 @@
 """``semq queue list|partners|users``: counts of messages in the queues of a node, and users of institutions."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,6 +10,9 @@ from semq.cli.output.values import brief_time, node_name
 from semq.cli.session import Session, on_node
 from semq.sizes import size
 from semq.status_words import WORDS
+
+if TYPE_CHECKING:
+    from semq.answers.messages import Sums
 
 group = typer.Typer()
 Institution = Annotated[str | None, typer.Argument(metavar="NODE", help="Only users of this institution.")]
@@ -59,12 +62,12 @@ def count_rows(counts: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
             yield "pieces", side, "", pieces["rows"]
 
 
-def _sum(partner: str, pairs: list[dict[str, Any]]) -> dict[str, Any]:
+def _sum(partner: str, pairs: "list[Sums]") -> "Sums":
     """Return the figures of the messages for one partner, from all sources."""
     of_partner = [pair for pair in pairs if pair["target"] == partner]
     return {
         "partner": partner,
         "rows": sum(pair["rows"] for pair in of_partner),
         "bytes": sum(pair["bytes"] for pair in of_partner),
-        "oldest_at": min(pair["oldest_at"] for pair in of_partner),
+        "oldest_at": min(pair["oldest_at"] or 0 for pair in of_partner),
     }

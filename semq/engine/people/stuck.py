@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from semq.answers.messages import LinkOutage
 from semq.engine.errors import BodyUnreadable, RefusedByOperator
 from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd, SendStatus
 
@@ -158,7 +159,7 @@ class Surroundings(Struct, frozen=True):
     inquiry_counts: Mapping[int, int] | None = None  #: by row of tb_0031: inquiries sent since the last answer
     blocked_rows: Collection[int] = ()  #: rows of tb_0030 that wait for a predecessor
     #: the state of the link on which documents for a node would leave, while it is down
-    outage: Callable[[str], Mapping[str, Any]] | None = None
+    outage: Callable[[str], LinkOutage] | None = None
 
     def reaches(self, node: str) -> bool:
         return self.link_up or node in self.direct_nodes
@@ -181,7 +182,7 @@ def stuck_cause(row: Facts, around: Surroundings) -> StuckCause | None:
     return _why_inbound(row, around) if row["side"] == "inbound" else _why_outbound(row, around)
 
 
-def outage_of(cause: StuckCause | None, row: Facts, around: Surroundings) -> Mapping[str, Any] | None:
+def outage_of(cause: StuckCause | None, row: Facts, around: Surroundings) -> LinkOutage | None:
     """Return the state of the link for which a row waits; None if it waits for something else."""
     is_down = cause in (StuckCause.LINK_DOWN, StuckCause.DIRECT_LINK_DOWN)
     return around.outage(target_node(row)) if is_down and around.outage is not None else None
