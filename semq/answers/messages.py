@@ -22,7 +22,7 @@ class PieceCount(TypedDict, total=False):
     delivered: int  #: absent at the receiver
 
 
-class GroupMember(TypedDict, total=False):
+class MemberRow(TypedDict, total=False):
     """The message to one member of a group."""
 
     name: str
@@ -87,7 +87,7 @@ class MessageRow(TypedDict, total=False):
     piece: bool
     pieces: PieceCount
     group: str
-    members: list[GroupMember]
+    members: list[MemberRow]
     summary: dict[str, int]
     # of a message that has failed, is stuck or has ended
     error: str
