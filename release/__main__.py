@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from release import checksums, installs, inventory
+from release import checksums, image, installs, inventory
 from release.packages import ROOT, build, is_committed
 from semq import __version__
 
@@ -41,7 +42,8 @@ def read_options(argv: list[str] | None = None) -> argparse.Namespace:
     add(
         "--everywhere",
         action="store_true",
-        help="install also for each Python in PATH, and in roots of Debian 12, 13 and unstable (root, debootstrap)",
+        help="install also for each Python in PATH, in roots of Debian 12, 13 and unstable, and by the steps of the "
+        "Containerfile (root, debootstrap)",
     )
     add("--roots", type=Path, default=ROOTS, metavar="DIR", help=f"folder of these roots; default: {ROOTS}")
     options = parser.parse_args(argv)
@@ -128,6 +130,8 @@ def install(archives: tuple[Path, Path], options: argparse.Namespace) -> Iterato
     yield from installs.here(archives, installs.usable_pythons() if options.everywhere else [sys.executable])
     for release in installs.RELEASES if options.everywhere and os.geteuid() == 0 else ():
         yield from installs.in_root(options.roots / release, release, archives[0])
+    if options.everywhere and os.geteuid() == 0:
+        yield image.try_image(options.roots)
 
 
 def builds_documentation() -> bool | None:
@@ -146,8 +150,13 @@ def rules() -> tuple[int, int]:
         command = [str(ROOT / "run"), "test", ALERT_TESTS, "-q", f"--junitxml={report}"]
         subprocess.run(command, stdout=sys.stderr, check=False)
         passed = names_of_passed(report.read_text("utf-8")) if report.exists() else set()
-    alerts = [line.split()[-1] for line in RULES.read_text("utf-8").splitlines() if line.strip().startswith("- alert:")]
+    alerts = names_of_alerts(RULES.read_text("utf-8"))
     return sum(f"{ALERT_TEST}{alert}]" in passed for alert in alerts), len(alerts)
+
+
+def names_of_alerts(text: str) -> list[str]:
+    """Return the names of the alerts in a file of rules."""
+    return re.findall(r"^ +- alert: (\w+)", text, re.MULTILINE)
 
 
 def names_of_passed(report: str) -> set[str]:

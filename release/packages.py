@@ -26,7 +26,7 @@ def build(folder: Path, root: Path = ROOT) -> tuple[Path, Path]:
     with TemporaryDirectory(prefix="semq-release-") as temporary:
         for form in ("sdist", "wheel"):
             sources = Path(temporary) / form
-            _export(root, sources)
+            export(root, sources)
             subprocess.run(
                 [sys.executable, "-P", "-c", BUILD.format(form), str(folder.resolve())],
                 cwd=sources, env=os.environ | {"SOURCE_DATE_EPOCH": str(date)}, umask=0o022,
@@ -57,7 +57,7 @@ def is_committed(root: Path = ROOT) -> bool:
     return done.returncode == 0 and not done.stdout
 
 
-def _export(root: Path, folder: Path) -> None:
+def export(root: Path, folder: Path) -> None:
     """Copy the files under version control, as they are in the folder of work, with modes that no umask changes."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, text=True, check=True).stdout
     for name in filter(None, listed.split("\0")):

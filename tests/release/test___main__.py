@@ -10,6 +10,7 @@ import pytest
 import release.__main__ as program
 from release.installs import InstallationResult
 from release.inventory import SearchResult
+from tests.deploy.test_alert_rules import CASES
 
 GOOD = InstallationResult("Debian", "3.11.2", "pip wheel", ok=True, steps=12)
 BAD = InstallationResult("Debian", "3.13.5", "pip wheel", ok=False, fault="no Postgres")
@@ -96,3 +97,7 @@ def test_a_release_of_changed_sources_or_by_a_missing_key_is_refused(run: Any, c
     with pytest.raises(SystemExit) as ended:
         run(*(["--sign", "/nowhere/key"] if case == "no key" else []), is_committed=lambda: case == "no key")
     assert ended.value.code == 2
+
+
+def test_the_alerts_of_the_rules_are_those_that_have_cases() -> None:
+    assert program.names_of_alerts(program.RULES.read_text("utf-8")) == list(CASES)
