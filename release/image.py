@@ -4,6 +4,7 @@ Each stage is a root: a copy of a root of the release that it is from. The user 
 """
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -85,5 +86,6 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _call(*command: str) -> str:
-    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive"}
-    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+    own = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive"}
+    others = {name: value for name, value in os.environ.items() if not name.startswith(("SEMQ_", "PYTHON"))}
+    return subprocess.run(command, env=others | own, check=True, capture_output=True, text=True).stdout
