@@ -21,7 +21,7 @@ from semq.engine.sender.repetition import RepeatableDocument, read_repeatable, r
 from semq.errors import SemqError
 from semq.service.admin import committed
 from semq.service.large_documents import pieces_of
-from semq.service.message_names import find_group, find_one, find_open, labels_of
+from semq.service.message_names import find_group, find_one, find_open, labels_of, noted_act
 from semq.service.operations.arguments import INT64_MAX, Arguments, ByNameWhy, Why
 from semq.service.operations.audit import LIST_MAX
 from semq.service.operations.operation import Caller, act
@@ -173,6 +173,10 @@ class LocalOperations:
         labels = await labels_of(self._node.store, names[:LIST_MAX])
         return {"documents": [*labels, *names[LIST_MAX:]], "why": arguments.why}
 
+    async def by_one_name(self, arguments: ByNameWhy) -> dict[str, Any]:
+        """Return what the audit log has about an act on one message."""
+        return await noted_act(self._node.store, arguments)
+
     async def requeue(self, arguments: ActOnFailed, caller: Caller) -> Requeued:
         """Give parked documents to their application again, and submit refused and expired ones again.
 
@@ -312,10 +316,10 @@ class LocalOperations:
 
 
 MESSAGES = (
-    act("msg.cancel", AccessRole.OPERATOR, ByNameWhy, LocalOperations.cancel),
-    act("msg.hold", AccessRole.OPERATOR, ByNameWhy, LocalOperations.hold),
-    act("msg.release", AccessRole.OPERATOR, ByNameWhy, LocalOperations.release),
-    act("msg.resend", AccessRole.OPERATOR, ByNameWhy, LocalOperations.resend),
+    act("msg.cancel", AccessRole.OPERATOR, ByNameWhy, LocalOperations.cancel, noted=LocalOperations.by_one_name),
+    act("msg.hold", AccessRole.OPERATOR, ByNameWhy, LocalOperations.hold, noted=LocalOperations.by_one_name),
+    act("msg.release", AccessRole.OPERATOR, ByNameWhy, LocalOperations.release, noted=LocalOperations.by_one_name),
+    act("msg.resend", AccessRole.OPERATOR, ByNameWhy, LocalOperations.resend, noted=LocalOperations.by_one_name),
     act("failed.requeue", AccessRole.OPERATOR, ActOnFailed, LocalOperations.requeue, noted=LocalOperations.by_name),
     act("failed.remove", AccessRole.OPERATOR, ActOnFailed, LocalOperations.remove, noted=LocalOperations.by_name),
     act("node.drain", AccessRole.ADMIN, DrainNode, LocalOperations.drain),

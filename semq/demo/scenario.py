@@ -30,6 +30,7 @@ from semq.installation.supervision import SupervisedNode
 from semq.moments import local_text
 
 POLL_S = 0.1
+TRADE_S = 0.5  # pause between two documents while the nodes stay
 
 
 async def run(
@@ -73,6 +74,7 @@ class Scenario:
         self._tracker.on_change = self._display.show_state
         self._nodes = {name: SupervisedNode(place, self._say) for name, place in self._places.items()}
         self._clients: dict[str, Client] = {}
+        self._is_staying = False  #: the documents of the demo are counted; others follow
 
     async def run(self) -> tuple[dict[str, Any], Reconciliation | None]:
         """Run all steps. Return what the function ``run`` returns."""
@@ -207,6 +209,10 @@ class Scenario:
     async def _receive(self, documents: Subscription[Document]) -> None:
         """Write each document of a receiver to a file, then acknowledge it."""
         async for delivered in documents:
+            if self._is_staying:
+                with suppress(AlreadyGone):
+                    await delivered.ack()
+                continue
             self._tracker.note_delivery(delivered)
             # With the locator in the name, a repeated delivery writes the same file.
             path = self._folder / "received" / f"{delivered.lk0}-{Path(delivered.app_key.key).name}"
@@ -294,7 +300,20 @@ class Scenario:
     async def _stay(self) -> None:
         stop = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
+        self._is_staying = True
+        self._start_task(self._trade())
         for name, node in self._nodes.items():
             self._display.print_line(f"console of {name}: {await asyncio.to_thread(node.console)}")
-        self._display.print_line("The nodes keep running; Ctrl-C stops them.")
+        self._display.print_line("The nodes keep running, and 10008 keeps sending documents; Ctrl-C stops them.")
         await stop.wait()
+
+    async def _trade(self) -> None:
+        """Send the documents again and again, with new keys, so that the charts of the consoles show traffic."""
+        number, options = len(self._tracker.documents) + 1, self._options
+        while True:
+            for document in documents_of(options.documents, options.count, "stay", number, self.receivers):
+                body = await asyncio.to_thread(document.path.read_bytes)
+                with suppress(SemqError):  # a visitor may have stopped a node
+                    await self._clients[SENDER].send(document.target, body, app_key=document.app_key)
+                number += 1
+                await asyncio.sleep(TRADE_S)

@@ -183,11 +183,18 @@ def full_label(row: Mapping[str, Any]) -> str:
 
 
 async def labels_of(store: PostgresStore, ids: Sequence[str]) -> list[str]:
-    """Return type, key and short name of documents: received ones by row number, others by LK0. Names that are gone
-    stay."""
+    """Return type, key and short name of documents by any of their names; a number is that of a received one.
+
+    Names that are gone stay.
+    """
     labels = []
     for name in ids:
         rows = await store.execute(names.find_messages, name)
-        row = next((row for row in rows if (row["side"] == "inbound") is name.isdecimal()), None)
-        labels.append(full_label(row) if row else name)
+        rows.sort(key=lambda row: (row["side"] == "inbound") is not str(name).isdecimal())
+        labels.append(full_label(rows[0]) if rows else name)
     return labels
+
+
+async def noted_act(store: PostgresStore, arguments: Any) -> dict[str, Any]:
+    """Return what the audit log has about an act on one message, which ``arguments`` names."""
+    return {"documents": await labels_of(store, [arguments.id]), "why": arguments.why}
