@@ -7,6 +7,8 @@ translations with it.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from semq.config.reference import rows
+from semq.config.settings import Settings
 from semq.console.acts import ACTS
 from semq.engine.people.stuck import StuckCause
 from semq.service.operations.jobs import DESCRIPTIONS
@@ -113,6 +115,14 @@ TABLES: tuple[Mapping[Any, str], ...] = (
 )  # fmt: skip
 
 
+def texts_of_settings() -> Iterator[str]:
+    """Yield the meanings and units of the settings of a node."""
+    for row in rows():
+        if not row.key.startswith("server."):
+            yield from filter(None, (row.meaning, row.unit))
+    yield from (field.description for field in Settings.model_fields.values() if field.description)
+
+
 def texts() -> Iterator[str]:
     """Yield every text to translate: the values of TABLES, and the texts of checks, causes and verdicts."""
     for table in TABLES:
@@ -122,5 +132,6 @@ def texts() -> Iterator[str]:
     yield OTHER_CHECK[1]
     for cause in StuckCause:
         yield from map(str, cause.value)
+    yield from texts_of_settings()
     for verdict in VERDICTS:
         yield from (verdict.meaning, verdict.next_step)
