@@ -109,6 +109,7 @@ def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from models_in(inner)
 
 
+@cache
 def row_of(key: str) -> SettingRow | None:
     """Return the row of a key of a node, which may have user-defined names or numbers in lists."""
     parts = key.split(".")

@@ -11,6 +11,7 @@ from semq.config.reference import rows
 from semq.config.settings import Settings
 from semq.console.acts import ACTS
 from semq.engine.people.stuck import StuckCause
+from semq.pki.errors import NoAuthority, NoIdentity
 from semq.service.operations.jobs import DESCRIPTIONS
 from semq.service.operations.outlook import WAITS
 from semq.status_words import WORDS
@@ -132,6 +133,6 @@ def texts() -> Iterator[str]:
     yield OTHER_CHECK[1]
     for cause in StuckCause:
         yield from map(str, cause.value)
-    yield from texts_of_settings()
+    yield from (NoIdentity().text, NoAuthority().text, *texts_of_settings())
     for verdict in VERDICTS:
         yield from (verdict.meaning, verdict.next_step)
