@@ -9,6 +9,7 @@ from semq.app.errors import RefusedByNode
 from semq.config.reach import url_of
 from semq.service.operations.audit import recorded
 from semq.store.audit import Line, add
+from semq.umx_t.short_name import short_name
 from tests.service.inprocess import InProcess, linked
 from tests.waiting import until
 from tests.web.running import serving
@@ -37,18 +38,25 @@ async def test_acts_and_shown_payloads_over_amqp_are_in_the_same_log_as_acts_of_
         with pytest.raises(RefusedByNode):
             await client.request("msg.cancel", {"id": "1.10008.1.1.tb_0031.99", "why": "x"})
         browser = await site.signed_in()
-        answer = await browser.post_form("/messages/act", id=sent.lk0, act="release", why="done")
-        assert answer.status_code == 303
-        lines = await client.request("audit.list", {})
+        prepared = await browser.post_form("/acts/prepare", ids=[sent.lk0], act="release", back="/")
+        assert (await browser.post_form(f"{prepared.headers['location']}/start", why="done")).status_code == 303
+
+        async def has_ended() -> Any:
+            lines = await client.request("audit.list", {})
+            return lines if lines[0]["act"] == "bulk.release" and lines[0]["outcome"] == "done" else None
+
+        lines = await until(has_ended)
         result = [(row["act"], row["who"], row["via"], row["outcome"], row["read_payload"]) for row in reversed(lines)]
         assert result == [
             ("msg.hold", "guest", "amqp", "done", False),
             ("msg.body", "guest", "amqp", "done", True),
             ("msg.cancel", "guest", "amqp", "refused", False),
+            ("bulk.release", "user1", "session", "asked", False),
             ("msg.release", "user1", "session", "asked", False),
             ("msg.release", "user1", "session", "done", False),
+            ("bulk.release", "user1", "session", "done", False),
         ]
-        assert lines[-1]["arguments"] == {"id": sent.lk0, "why": "look"}
+        assert lines[-1]["arguments"] == {"documents": [f"order 1 {short_name(sent.lk0)}"], "why": "look"}
         assert lines[-1]["peer"] == "127.0.0.1"
         page = (await browser.get("/audit?act=msg.hold")).text
         assert "amqp" in page
