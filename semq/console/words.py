@@ -110,6 +110,11 @@ FACTS = {
     "document": "name of the document in pieces", "pieces": "pieces", "piece": "piece of a document",
     "submission": "number of the submission", "store": "store of the hub", "last_event": "last event",
 }  # fmt: skip
+# Why a node has no certificates to show, in the words of `cert.show` and `cert.list`
+NO_CERTIFICATES = (
+    "The node uses no certificates (hub.url is amqp://).", "The hub serves no TLS (amqp.tls).",
+    "This node gets no certificates from a hub: it has no link to a hub with TLS.",
+)  # fmt: skip
 TABLES: tuple[Mapping[Any, str], ...] = (
     WORDS, messages.WORDS, messages.MARKER_WORDS, WAITS, DESCRIPTIONS, VERDICT_WORDS, OUTCOMES, KINDS, LABELS,
     BULK_STATES, RESULTS, FIGURES, FACTS,
@@ -133,6 +138,6 @@ def texts() -> Iterator[str]:
     yield OTHER_CHECK[1]
     for cause in StuckCause:
         yield from map(str, cause.value)
-    yield from (NoIdentity().text, NoAuthority().text, *texts_of_settings())
+    yield from (NoIdentity().text, NoAuthority().text, *NO_CERTIFICATES, *texts_of_settings())
     for verdict in VERDICTS:
         yield from (verdict.meaning, verdict.next_step)
