@@ -6,7 +6,7 @@ The answer follows the commit and names the beginning of the next batch, so that
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
