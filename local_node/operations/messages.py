@@ -173,7 +173,7 @@ class LocalOperations:
         labels = await labels_of(self._node.store, names[:LIST_MAX])
         return {"documents": [*labels, *names[LIST_MAX:]], "why": arguments.why}
 
-    async def by_one_name(self, arguments: ByNameWhy) -> dict[str, Any]:
+    async def by_one_name(self, arguments: ByNameWhy) -> Mapping[str, object]:
         """Return what the audit log has about an act on one message."""
         return await noted_act(self._node.store, arguments)
 

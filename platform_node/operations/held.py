@@ -5,8 +5,8 @@ The answer follows the commit and names the beginning of the next batch, so that
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
@@ -154,11 +154,11 @@ class HeldOperations:
         result = await self._resend([int(copy["id"])], NextBatch(), arguments.why, caller)
         return replace(result, name=copy["name"], lk0=copy["lk0"])
 
-    async def by_name(self, arguments: ByNameWhy) -> dict[str, Any]:
+    async def by_name(self, arguments: ByNameWhy) -> Mapping[str, object]:
         """Return what the audit log has about an act on one copy."""
         return await noted_act(self._node.store, arguments)
 
-    async def by_names(self, arguments: ResendCopies) -> dict[str, Any]:
+    async def by_names(self, arguments: ResendCopies) -> Mapping[str, object]:
         """Return what the audit log has about an act on copies: the named ones by type, key and short name."""
         given = {name: getattr(arguments, name) for name in (*FILTERS, "everything", "after", "why")}
         shown = {name: value for name, value in given.items() if value}

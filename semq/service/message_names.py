@@ -10,6 +10,7 @@ from semq.answers.messages import MessageRow, TracedLine
 from semq.engine.errors import Cancelled, NotAccepted, NotThere, TooLate
 from semq.moments import moment_text, utc_text
 from semq.service.errors import BadArguments
+from semq.service.operations.arguments import ByNameWhy
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Event
 from semq.store.views import groups, messages, names
@@ -195,6 +196,6 @@ async def labels_of(store: PostgresStore, ids: Sequence[str]) -> list[str]:
     return labels
 
 
-async def noted_act(store: PostgresStore, arguments: Any) -> dict[str, Any]:
+async def noted_act(store: PostgresStore, arguments: ByNameWhy) -> Mapping[str, object]:
     """Return what the audit log has about an act on one message, which ``arguments`` names."""
     return {"documents": await labels_of(store, [arguments.id]), "why": arguments.why}

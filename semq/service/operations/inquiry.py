@@ -1,6 +1,7 @@
 """Operation ``msg.inquire``: inquire about a message now, before the next scheduled inquiry."""
 
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Protocol
 
 from semq.access_rights import AccessRole
 from semq.answers import OperationAnswer
@@ -51,7 +52,7 @@ class InquiryOperation:
             raise error_for_ended(await past_record(node.store, rows[0]["lk0"]))
         return Inquiring(name=rows[0]["name"], lk0=rows[0]["lk0"], inquiring=inquiring)
 
-    async def by_name(self, arguments: ByNameWhy) -> dict[str, Any]:
+    async def by_name(self, arguments: ByNameWhy) -> Mapping[str, object]:
         """Return what the audit log has about an inquiry."""
         return await noted_act(self._node.store, arguments)
 
