@@ -267,6 +267,7 @@ class LocalNode(Node[LocalEngine]):
 
     async def end_sessions(self) -> None:
         self.engine.acceptance.stop()
+        self.engine.flush()  # records that would have waited for later ones
         await self.transfers.stop()
         await self.remains.stop()
         if self.direct is not None:

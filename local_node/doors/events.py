@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from semq.amqp.content import ContentHeader, Properties
+from semq.amqp.errors import clipped
 from semq.broker.vhost import PreparedPublish, VirtualHost
 from semq.engine.ports import AppEvent
 
@@ -29,11 +30,11 @@ class EventExchange:
     def prepare(self, event: AppEvent) -> PreparedPublish | None:
         """Prepare the event for the bound queues; None if there are none."""
         vhost = self._vhost()
-        exchange = vhost.exchanges.get(EVENTS)
-        if exchange is None or not exchange.bindings:
-            return None
+        exchange, key = vhost.exchanges.get(EVENTS), routing_key(event)
+        if exchange is None or not any(True for _ in exchange.match(key, dict)):
+            return None  # most events have no queue: they are not even written
         header, body = event_message(event)
-        return vhost.prepare_publish(EVENTS, routing_key(event), header, body)
+        return vhost.prepare_publish(EVENTS, key, header, body)
 
     def publish(self, prepared: Sequence[Any]) -> None:
         for publication in prepared:
@@ -52,7 +53,7 @@ def routing_key(event: AppEvent) -> str:
     A missing target is written as ``none``, a missing type as ``any``.
     """
     type_ = (event.app_key.type or "any").replace(".", "-")
-    return f"{event.kind}.{event.target.id if event.target else 'none'}.{type_}"
+    return clipped(f"{event.kind}.{event.target.id if event.target else 'none'}.{type_}")
 
 
 def event_message(event: AppEvent) -> tuple[ContentHeader, bytes]:

@@ -159,6 +159,7 @@ class ServiceExchange(Exchange):
     drains: ClassVar[bool] = False  #: messages above ``body_max`` are passed without body
     streams: ClassVar[bool] = False  #: large bodies are received by ``arriving``
     transacts: ClassVar[bool] = False  #: messages of transactions are processed by ``publish_whole``
+    confirms_later: ClassVar[bool] = False  #: confirms wait for other output, LATER_S at most
     __slots__ = ("body_max", "service_type")
 
     def __init__(self, name: str, service_type: str, body_max: int = 128 << 20) -> None:

@@ -3,6 +3,7 @@
 An AMQP error raised by the work closes the channel or the connection, with class and method of the request.
 """
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
@@ -24,11 +25,13 @@ from semq.broker.queues.queue import Queue
 from semq.broker.services import SessionInfo
 from semq.broker.users import Permissions, Right
 from semq.broker.vhost import VirtualHost
+from semq.store.work import LATER_S
 from semq.transport.link import SocketLink
 
 log = logging.getLogger(__name__)
 
 _RIGHTS_CACHE_MAX = 4096
+CONFIRMS_WAITING_MAX = 64  # a sender's window must not close because of them
 
 
 class BrokerSession:
@@ -61,6 +64,8 @@ class BrokerSession:
         self._allowed: set[tuple[Right, str]] = set()
         self._stalled: dict[BrokerChannel, None] = {}  # channels whose requests wait until the client reads
         self._confirming: dict[ConnectedChannel, None] = {}
+        self._confirms_waiting = 0  # confirms that may wait for other output
+        self._confirms_timer: asyncio.TimerHandle | None = None
         self.feeding: dict[ConnectedChannel, None] = {}  # channels that send a large body
         self._notices: list[tuple[int, str]] = []  # delayed notices of cancelled consumers
         self._delays = 0  # number of replies to be sent before the notices
@@ -106,10 +111,12 @@ class BrokerSession:
 
     def request_write(self) -> None:
         self.link.request_write()
+        if self._confirming:
+            self.server.turn.before_flush(self._write_confirms)
 
     def content_queued(self) -> None:
         """Request a write of queued content; stop output while much of it waits."""
-        self.link.request_write()
+        self.request_write()
         if self.machine.output_size > self.limits.output_bytes:
             self.is_writable = False
 
@@ -382,12 +389,21 @@ class BrokerSession:
 
     # Confirms.
 
-    def note_confirms(self, channel: ConnectedChannel) -> None:
-        if not self._confirming:
-            self.server.turn.before_flush(self._write_confirms)
+    def note_confirms(self, channel: ConnectedChannel, *, may_wait: bool) -> None:
+        """Write confirms at the end of the turn. If they ``may_wait``, they share the next write, because a peer that
+        waits for something else would be woken twice."""
         self._confirming[channel] = None
+        self._confirms_waiting += may_wait
+        if not may_wait or self._confirms_waiting >= CONFIRMS_WAITING_MAX:
+            self.server.turn.before_flush(self._write_confirms)
+        elif self._confirms_timer is None:
+            self._confirms_timer = asyncio.get_running_loop().call_later(LATER_S, self._write_confirms)
 
     def _write_confirms(self) -> None:
+        if self._confirms_timer is not None:
+            self._confirms_timer.cancel()
+            self._confirms_timer = None
+        self._confirms_waiting = 0
         confirming, self._confirming = self._confirming, {}
         if not self.is_ending:
             for channel in confirming:

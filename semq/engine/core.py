@@ -41,7 +41,7 @@ class Core:
         clock: Clock,
         settings: EngineSettings,
         events: Events,
-        on_mail: Callable[[], None],
+        on_mail: Callable[[bool], None],
         spans: DocumentSpans | None = None,
     ) -> None:
         self.address = address

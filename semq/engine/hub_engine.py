@@ -40,7 +40,7 @@ class HubEngine:
         clock: Clock,
         settings: EngineSettings,
         directory: Directory,
-        on_mail: Callable[[], None],
+        on_mail: Callable[[bool], None],
         cluster: Cluster | None = None,
         spans: DocumentSpans | None = None,
     ) -> None:

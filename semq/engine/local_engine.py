@@ -64,7 +64,7 @@ class LocalEngine:
         inbox: Inbox,
         events: Events,
         secrecy: Secrecy,
-        on_mail: Callable[[], None],
+        on_mail: Callable[[bool], None],
         spans: DocumentSpans | None = None,
         partners: Partners | None = None,
         *,

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from semq.clock import Clock
 from semq.engine.core import Core
+from semq.engine.mail import MAIL_LATER_S
 from semq.errors import Unavailable
 from semq.transport.turn import Turn
 
@@ -98,6 +99,7 @@ class Clockwork:
         self._due = 0.0  #: monotonic time of the next run of the engine's job
         self._wall_offset = 0.0  #: wall clock minus monotonic clock, in seconds
         self._wall_timer: asyncio.TimerHandle | None = None
+        self._mail_timer: asyncio.TimerHandle | None = None
         self._scheduler = AsyncIOScheduler(
             # Two, because a run that hastens its job at its end still counts. `_run` permits one at a time.
             job_defaults={"coalesce": True, "max_instances": 2, "misfire_grace_time": None}
@@ -113,8 +115,9 @@ class Clockwork:
         self.reschedule()
 
     def stop(self) -> None:
-        if self._wall_timer is not None:
-            self._wall_timer.cancel()
+        for timer in (self._wall_timer, self._mail_timer):
+            if timer is not None:
+                timer.cancel()
         if self._scheduler.running:
             self._scheduler.shutdown(wait=False)
 
@@ -131,8 +134,15 @@ class Clockwork:
         """Return the error of each job whose last run, or last work, failed."""
         return {name: record.error for name, record in self.records.items() if record.error}
 
-    def on_mail(self) -> None:
-        """Flush the engine's mail at the end of the turn."""
+    def on_mail(self, later: bool) -> None:
+        """Flush the engine's mail at the end of the turn, or after MAIL_LATER_S."""
+        if not later:
+            self._turn.before_flush(self._flush)
+        elif self._mail_timer is None:
+            self._mail_timer = asyncio.get_running_loop().call_later(MAIL_LATER_S, self._flush_later)
+
+    def _flush_later(self) -> None:
+        self._mail_timer = None
         self._turn.before_flush(self._flush)
 
     def reschedule(self) -> None:

@@ -2,7 +2,7 @@
 
     @work
     def release(store: Copies, rows: list[int]) -> Steps:
-        unit = yield Needs(outbound=set(rows))      # the store loads these rows and opens the transaction
+        unit = yield Needs(outbound=set(rows))      # the store loads these rows
         released = [...]                            # decide, and stage the changes in ``unit``
         yield COMMITTED                             # the store writes and commits
         store.released(released)                    # only now: frames, confirms, events
@@ -31,7 +31,8 @@ COMMITTED: Final = None  #: yielded by work that has decided; it resumes after t
 class Work:
     """A generator function with arguments, run once per attempt at a unit."""
 
-    __slots__ = ("_is_fresh", "_make", "_steps", "ahead", "divide", "is_part", "is_wait", "needs", "on_failure")
+    __slots__ = ("_is_fresh", "_make", "_steps", "ahead", "divide", "is_part", "needs", "on_failure")
+    is_wait = False  #: whether it only waits for the commit of earlier work
 
     def __init__(self, make: Callable[[], Steps], on_failure: Failed | None = None) -> None:
         self._make = make
@@ -40,7 +41,6 @@ class Work:
         self.ahead: Sequence[tuple[str, bytes]] = ()
         #: Returns parts that the store does instead, in the place of this work, if Postgres refuses a row of it.
         self.divide: Callable[[], Sequence[Work]] | None = None
-        self.is_wait = False  #: whether it only waits for the commit of earlier work
         self.is_part = False  #: whether it is joined to other work, so that none of its changes may be made without it
         self._begin()
 
@@ -88,18 +88,38 @@ def work(steps: Callable[P, Steps]) -> Callable[P, Work]:
     return make
 
 
+class _Wait(Work):
+    """Work without a decision. Every frame of a link has one, so it needs no generator."""
+
+    __slots__ = ("_then",)
+    is_wait = True
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self._then = then
+        self.on_failure = self.divide = None
+        self.ahead = ()
+        self.is_part = False
+        self.needs = NO_NEEDS
+
+    def renew(self) -> None:
+        pass
+
+    def decide(self, unit: Unit) -> None:
+        pass
+
+    def finish(self) -> None:
+        self.on_failure = None
+        self._then()
+
+    def abandon(self, error: Exception) -> None:
+        failed, self.on_failure = self.on_failure, None
+        if failed is not None:
+            failed(error)
+
+
 def after_commit(then: Callable[[], None]) -> Work:
     """Return work that calls ``then`` when all work posted before it is committed."""
-    waiting = _then(then)
-    waiting.is_wait = True
-    return waiting
-
-
-@work
-def _then(then: Callable[[], None]) -> Steps:
-    yield NO_NEEDS
-    yield COMMITTED
-    then()
+    return _Wait(then)
 
 
 def joined(works: Sequence[Work]) -> Work:
@@ -136,7 +156,8 @@ def begin_attempts(works: Sequence[Work]) -> Needs:
         return works[0].needs
     together = Needs()
     for piece in works:
-        together.add(piece.needs)
+        if piece.needs is not NO_NEEDS:
+            together.add(piece.needs)
     return together
 
 

@@ -177,11 +177,13 @@ class SocketLink(asyncio.BufferedProtocol):
         self._is_marked = False
         if self.is_lost:
             return
-        if not self._is_ending:
+        is_timed = self._is_timed and not (self._read_pauses or self._has_resumed)
+        if not (is_timed or self._is_ending):
             self._catch_up()
         if self._pause_timer is None:
             self._write()
-        self._arm()
+        if not is_timed:
+            self._arm()
 
     def hold_back(self) -> None:
         """Neither write nor read for ``pause_s``, because a negotiation has failed."""
@@ -279,15 +281,18 @@ class SocketLink(asyncio.BufferedProtocol):
         if deadline is not None and deadline <= now:
             self._pass_on(self.machine.tick(now))
 
+    @property
+    def _is_timed(self) -> bool:
+        """Whether the timer runs before the next deadline, and then sets the next timer, or there is no deadline."""
+        deadline = self.machine.next_deadline
+        return deadline is None or (self._timer is not None and self._timer_at <= deadline)
+
     def _arm(self) -> None:
-        if self._is_ending:
+        if self._is_ending or self._is_timed:
             return
         deadline = self.machine.next_deadline
-        if deadline is None:
-            return
+        assert deadline is not None
         if self._timer is not None:
-            if self._timer_at <= deadline:
-                return  # the earlier timer sets the next one: cheaper than a new timer for every read
             self._timer.cancel()
         self._timer_at = deadline
         self._timer = self._loop.call_later(max(0.0, deadline - self._clock.monotonic()), self._on_timer)

@@ -9,6 +9,7 @@ import pytest
 from semq.amqp import methods as m
 from semq.amqp.errors import AccessRefused, AmqpError, ContentTooLarge, NotAllowed, NotFound
 from semq.amqp.events import Delivered
+from semq.broker import session as sessions
 from semq.broker.limits import BrokerLimits
 from semq.broker.queues.queue import Disposition
 from semq.broker.server import AmqpServer
@@ -197,6 +198,27 @@ async def test_outcomes_in_any_order_reach_their_own_publishes() -> None:
             settles[number](CONFIRMED)
         await until(lambda: len(settled) == 6)
         assert all(is_confirmed for token, is_confirmed in settled if token != 2)
+
+
+async def test_confirms_that_may_wait_share_the_next_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SettlingExchange, "confirms_later", True)
+    monkeypatch.setattr(sessions, "LATER_S", 3600.0)
+    services = RegisteredServices()
+    async with pair(prepare=services.prepare) as endpoints:
+        channel = await confirming_channel(endpoints)
+        settled: list[Any] = []
+        channel.on_settled = settled.extend
+        channel.publish("door", "now", header(b"a"), b"a", token="delivery")
+        await until(lambda: len(services.exchange.published) == 1)
+        services.inbox.waiting.append(b"other output")
+        await channel.consume("inbox", lambda batch: None)
+        await until(lambda: settled == [("delivery", True)])
+        for number in range(sessions.CONFIRMS_WAITING_MAX):
+            channel.publish("door", "now", header(b"b"), b"b", token=number)
+        await until(lambda: len(settled) == 1 + sessions.CONFIRMS_WAITING_MAX)
+        monkeypatch.setattr(sessions, "LATER_S", 0.0)
+        channel.publish("door", "now", header(b"c"), b"c", token="timer")
+        await until(lambda: settled[-1] == ("timer", True))
 
 
 async def test_a_second_settlement_is_a_fault_of_the_service_and_a_late_one_is_not() -> None:

@@ -100,7 +100,7 @@ class Instance:
         cluster = Cluster(CarrierEndpoint(several.carrier, self.life), several, self.end_second)
         home = Store(*HUB[:2], *self.name)
         self.hub = HubEngine(
-            home, recovered, self.store, several.time, several.settings, several.directory, lambda: None, cluster
+            home, recovered, self.store, several.time, several.settings, several.directory, lambda later: None, cluster
         )
         several.carrier.members[self.life] = self
         self.others.note_joined()

@@ -157,7 +157,7 @@ class Local:
         recovered = self.store.recover(self.trio.time.incarnation())
         self.engine = LocalEngine(
             Store(*self.address[:2]), recovered, self.store, self.trio.time, self.trio.settings, self.app,
-            self.reported, self.sealing or InClear(), lambda: None, partners=self.trio.partners(),
+            self.reported, self.sealing or InClear(), lambda later: None, partners=self.trio.partners(),
             find_pieces=lambda source, document, found: found(NO_PIECES),
         )  # fmt: skip
         self.engine.handover.feed("")
@@ -261,7 +261,7 @@ class Trio:
     def start_hub(self) -> None:
         recovered = self.hub_store.recover(self.time.incarnation())
         self.hub = HubEngine(
-            self.hub_home, recovered, self.hub_store, self.time, self.settings, self.directory, lambda: None
+            self.hub_home, recovered, self.hub_store, self.time, self.settings, self.directory, lambda later: None
         )
 
     def crash_hub(self) -> None:

@@ -18,7 +18,7 @@ class DueEngine:
     def __init__(self) -> None:
         self.next_due: float | None = None
         self.ticks = 0
-        self.ticked = asyncio.Event()
+        self.ticked, self.flushed = asyncio.Event(), asyncio.Event()
 
     def tick(self) -> None:
         self.ticks += 1
@@ -26,7 +26,7 @@ class DueEngine:
         self.ticked.set()
 
     def flush(self) -> None:
-        """Do nothing."""
+        self.flushed.set()
 
 
 class ClockworkScene:
@@ -80,8 +80,21 @@ async def test_the_job_of_the_engine_moves_to_an_earlier_time_and_never_to_a_lat
 
 async def test_a_due_engine_is_ticked_with_the_flush_of_its_mail(scene: ClockworkScene) -> None:
     scene.due_in(0)
-    scene.clockwork.on_mail()
+    scene.clockwork.on_mail(False)
     await scene.engine.ticked.wait()
+
+
+async def test_mail_that_may_wait_is_flushed_later_or_with_mail_that_may_not(scene: ClockworkScene) -> None:
+    scene.clockwork.on_mail(True)
+    scene.clockwork.on_mail(True)
+    await asyncio.sleep(0)
+    assert not scene.engine.flushed.is_set()
+    await scene.engine.flushed.wait()
+    scene.engine.flushed.clear()
+    scene.clockwork.on_mail(True)
+    scene.clockwork.on_mail(False)
+    await asyncio.sleep(0)
+    assert scene.engine.flushed.is_set()
 
 
 async def test_a_hastened_job_runs_at_once(scene: ClockworkScene) -> None:

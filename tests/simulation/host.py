@@ -69,7 +69,7 @@ class Host:
         self.clock: SimClock
         self.passes_on = False  #: it is passing on frames of another instance
         self.is_retired = False  #: it never starts again: its store was taken over, lost or replaced
-        self._store_planned = self._flush_planned = False
+        self._store_planned = self._flush_planned = self._late_flush_planned = False
         self._tick_at: float | None = None
         self._later_at: float | None = None  #: time from which delayed work is done
         self._restart_planned = False  #: after the loss of its store
@@ -91,7 +91,7 @@ class Host:
         if self.engine is not None or self.is_retired:
             return
         self.life += 1
-        self._store_planned = self._flush_planned = self._restart_planned = False
+        self._store_planned = self._flush_planned = self._late_flush_planned = self._restart_planned = False
         self._tick_at = self._later_at = None
         self.clock = SimClock(self.world.time, self.world.chance, self.skew_s)
         self.store = WatchedStore(self)
@@ -156,14 +156,18 @@ class Host:
         """Return a session that the engine considers open, or None."""
         raise NotImplementedError
 
-    def plan_flush(self) -> None:
-        if not self._flush_planned:
+    def plan_flush(self, later: bool) -> None:
+        if later and self.world.plan.holds_mail:
+            if not self._late_flush_planned:
+                self._late_flush_planned = True
+                self.world.time.after(self.world.plan.later_s, self._flush, self.life)
+        elif not self._flush_planned:
             self._flush_planned = True
             self.world.time.after(self.world.chance.random() * self.world.plan.flush_s, self._flush, self.life)
 
     def _flush(self, life: int) -> None:
         if self.is_up(life) and not self.world.faults.crashes(self, "flush"):
-            self._flush_planned = False
+            self._flush_planned = self._late_flush_planned = False
             self.engine.flush()
             self.plan_tick()
 
@@ -255,7 +259,8 @@ class Host:
 
     @property
     def is_idle(self) -> bool:
-        return self.store is None or (self.store.idle and not self._flush_planned and not self._restart_planned)
+        is_planned = self._flush_planned or self._late_flush_planned or self._restart_planned
+        return self.store is None or (self.store.idle and not is_planned)
 
 
 class LocalHost(Host):

@@ -115,6 +115,11 @@ class Plan:
         return 2 + self.seed % 2 if "instances" in self.kinds else 0
 
     @property
+    def holds_mail(self) -> bool:
+        """Whether records that may wait for others wait ``later_s``."""
+        return self.seed // 2 % 2 == 1
+
+    @property
     def has_hub(self) -> bool:
         return "no_hub" not in self.kinds
 

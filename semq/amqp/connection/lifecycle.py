@@ -46,6 +46,12 @@ class Heartbeat:
         self.sent_at = self.received_at = now
 
     @property
+    def next_at(self) -> float | None:
+        """The earlier of ``send_at`` and ``dead_at``."""
+        interval = self.interval
+        return min(self.sent_at + interval / 2, self.received_at + interval * 2) if interval else None
+
+    @property
     def send_at(self) -> float | None:
         """Time at which the next heartbeat is due if nothing else is sent; None for never."""
         return self.sent_at + self.interval / 2 if self.interval else None
@@ -110,10 +116,8 @@ class Lifecycle(CommandSender):
             return self._now
         if self.is_closed:
             return None
-        return min(
-            (at for at in (self._deadline, self._heart.send_at, self._heart.dead_at) if at is not None),
-            default=None,
-        )
+        deadline, beat = self._deadline, self._heart.next_at
+        return beat if deadline is None or (beat is not None and beat < deadline) else deadline
 
     # Time
 

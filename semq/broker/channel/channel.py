@@ -468,11 +468,11 @@ class BrokerChannel:
         if self.is_stopped:
             self.session.end_if_answered(self)
 
-    def confirm(self, sequence: int, is_safe: bool) -> None:
-        """Note the outcome of one publish. The confirm is sent at the end of the turn."""
+    def confirm(self, sequence: int, is_safe: bool, *, may_wait: bool = False) -> None:
+        """Note the outcome of one publish. The confirm is sent at the end of the turn, or may wait for other output."""
         if sequence and self.confirms is not None:
             self.confirms.settle(sequence, is_safe)
-            self.session.note_confirms(self)
+            self.session.note_confirms(self, may_wait=may_wait)
 
     def write_confirms(self) -> None:
         if not self.is_open or self.confirms is None:

@@ -47,7 +47,8 @@ def publish(channel: BrokerChannel, event: Published) -> None:
         assert isinstance(exchange, ServiceExchange)
         session.allowance.begin_publish(weight(event.header, event.body))
         channel.unanswered += 1
-        _offer(channel, exchange, event, Settlement(channel, event, number, place), place)
+        settle = Settlement(channel, event, number, place, may_wait=exchange.confirms_later)
+        _offer(channel, exchange, event, settle, place)
         return
     outcome = deliver(channel, exchange, event, message_of(exchange, event))
     if outcome.must_be_stored:
@@ -136,11 +137,15 @@ def send_return(channel: BrokerChannel, event: Published, code: int, text: str) 
 class Settlement:
     """The ``settle`` callback of one publish to a service."""
 
-    __slots__ = ("_channel", "_event", "_number", "_place", "_size")
+    __slots__ = ("_channel", "_event", "_may_wait", "_number", "_place", "_size")
 
-    def __init__(self, channel: BrokerChannel, event: Published, number: int, place: int) -> None:
-        """``number``: of the confirm, 0 for none. ``place``: in the publications of the channel."""
+    def __init__(
+        self, channel: BrokerChannel, event: Published, number: int, place: int, *, may_wait: bool = False
+    ) -> None:
+        """``number``: of the confirm, 0 for none. ``place``: in the publications of the channel. ``may_wait``: whether
+        the confirm may wait for other output."""
         self._channel = channel
+        self._may_wait = may_wait
         self._number = number
         self._place = place
         self._size = weight(event.header, event.body)
@@ -158,7 +163,7 @@ class Settlement:
     def _report(self, channel: BrokerChannel, event: Published, outcome: Outcome) -> None:
         match outcome:
             case Confirmed():
-                channel.confirm(self._number, True)
+                channel.confirm(self._number, True, may_wait=self._may_wait)
             case ServiceNacked(error=error) if error is not None and not self._number:
                 self._close(channel, error)
             case ServiceNacked():

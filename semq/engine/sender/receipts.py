@@ -149,7 +149,7 @@ def _mail_reack2(statements: Statements, next_sids: Mapping[OutStreamKey, int]) 
             src_semq_id=lk0.semq_id, src_semq_db_id=lk0.semq_db_id, src_ref_id=lk0.object_id,
             dest_ref_id=bref, ack_flag=AckFlag.END_TO_END, ident=str(lk0), floors=floors or None,
         )  # fmt: skip
-        statements.core.mail.add(statements.source, Function.RECEIPTS, Primitive.RESPONSE, receipt)
+        statements.core.mail.add(statements.source, Function.RECEIPTS, Primitive.RESPONSE, receipt, later=True)
 
 
 def _floor(statements: Statements, next_sids: Mapping[OutStreamKey, int], inc: int) -> tuple[int, int | None]:

@@ -419,6 +419,7 @@ class UmxExchange(ServiceExchange):
     """Exchange ``umx``, to which nodes publish. The routing key is the target's address."""
 
     drains = True
+    confirms_later = True
     __slots__ = ("_links",)
 
     def __init__(self, links: Links, body_max: int) -> None:

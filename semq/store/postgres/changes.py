@@ -1,6 +1,6 @@
 """The changes of a unit as one batch of statements and, for many rows, as data for COPY.
 
-COMMIT may follow in the same round trip, because a statement fails if a row is not as expected. In the tables of
+A batch commits in the same round trip, because a statement fails if a row is not as expected. In the tables of
 messages and ledgers, deletions come first, then changes, then new rows, so that a unit can use a freed key.
 """
 
@@ -54,7 +54,8 @@ STAGED = [name for name in Unit.__struct_fields__ if name not in LOADED and name
 
 def is_read_only(unit: Unit) -> bool:
     """Return whether nothing was staged."""
-    return unit.submissions_wait is None and not any(getattr(unit, name) for name in STAGED)
+    # Most units with changes have lines.
+    return not unit.ledger and unit.submissions_wait is None and not any(getattr(unit, name) for name in STAGED)
 
 
 def changes(unit: Unit) -> Batch:
@@ -80,8 +81,10 @@ def statements_and_rows(unit: Unit, line_numbers: "count[int]") -> tuple[Batch, 
 
 
 def _outbound_changes(unit: Unit, batch: Batch) -> None:
-    if unit.deleted_outbound:
-        batch += _outbound_deletions(unit)
+    by_statuses: dict[tuple[Param, Param], list[int]] = defaultdict(list)
+    for object_id, (row, before) in unit.deleted_outbound.items():
+        by_statuses[STATUS[before], None if row.outcome is None else STATUS[row.outcome]].append(object_id)
+    batch += [("delete_outbound", [int8s(ids), *statuses]) for statuses, ids in by_statuses.items()]
     if unit.changed_outbound:
         by_change: dict[tuple[Param, ...], list[Outbound]] = defaultdict(list)
         for object_id, before in unit.changed_outbound.items():
@@ -101,14 +104,6 @@ def _outbound_changes(unit: Unit, batch: Batch) -> None:
         batch.append(("new_token", [token.encode(), str(token_row.lk0).encode(), token_row.digest]))
     for token, token_row in unit.cancelled_tokens.items():
         batch.append(("keep_token", [token.encode(), str(token_row.lk0).encode(), token_row.digest]))
-
-
-def _outbound_deletions(unit: Unit) -> Batch:
-    by_statuses: dict[tuple[Param, Param], list[int]] = defaultdict(list)
-    for object_id, (row, before) in unit.deleted_outbound.items():
-        by_statuses[STATUS[before], None if row.outcome is None else STATUS[row.outcome]].append(object_id)
-    batch: Batch = [("delete_outbound", [int8s(ids), *statuses]) for statuses, ids in by_statuses.items()]
-    return [*batch, ("delete_body", [int8s(unit.deleted_outbound)])]
 
 
 def _custodians(rows: Sequence[Outbound]) -> Param:
@@ -152,8 +147,7 @@ def _stream_changes(unit: Unit, batch: Batch) -> None:
 
 def _pending_changes(unit: Unit, batch: Batch) -> None:
     if unit.deleted_pending:
-        brefs = int8s(unit.deleted_pending)
-        batch += [("delete_pending", [brefs]), ("delete_pending_body", [brefs])]
+        batch.append(("delete_pending", [int8s(unit.deleted_pending)]))
     # New rows are inserted with present values; changes of deleted rows are not written.
     for name in ("platform_acked", "sender_acked", "given", "taken_back"):
         changed = getattr(unit, name) - unit.new_pending.keys() - unit.deleted_pending

@@ -23,13 +23,14 @@ from semq.store.postgres.statements import INSERTED
 Batch = Sequence[tuple[str, Sequence[Param]]]  # name of a prepared statement, its packed parameters
 Rows = list[tuple[Any, ...]]
 ENDS_SESSION = (b"FATAL", b"PANIC")  # severities
+GOOD = frozenset({int(ExecStatus.COMMAND_OK), int(ExecStatus.TUPLES_OK)})
 PIECE = 128 * 1024  # bytes of COPY data passed to libpq at a time
 
 # Every plan must find its rows by an index: a plan made for an empty table would later read millions of rows.
 OPTIONS = (
     "-c plan_cache_mode=force_generic_plan -c jit=off "
     "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off "
-    "-c client_min_messages=error"
+    "-c client_min_messages=error -c default_transaction_isolation=read\\ committed"
 )
 
 
@@ -194,25 +195,29 @@ class PipelineWire:
             self._fail(error)
 
     def _pump(self) -> None:
+        is_busy, get_result = self._pg.is_busy, self._pg.get_result
         ended = False  # libpq returns None after the results of each statement; a second None: there are no more
-        while self._exchanges and not self._pg.is_busy():
+        while self._exchanges and not is_busy():
             exchange = self._exchanges[0]
             if exchange.feeding is not None:
                 return  # libpq would only return COPY_IN again
-            result = self._pg.get_result()
-            if result is None:
-                if exchange.copies is not None:
-                    self._pg.enter_pipeline_mode()
-                    self._finish(exchange)
-                elif ended:
-                    return
+            result = get_result()
+            if result is not None:
+                ended = False
+                if (status := result.status) in GOOD:
+                    exchange.results.append(result)
+                else:
+                    self._process(exchange, result, status)
+            elif exchange.copies is not None:
+                self._pg.enter_pipeline_mode()
+                self._finish(exchange)
                 ended = True
-                continue
-            ended = False
-            self._process(exchange, result)
+            elif ended:
+                return
+            else:
+                ended = True
 
-    def _process(self, exchange: _Exchange, result: PGresult) -> None:
-        status = result.status
+    def _process(self, exchange: _Exchange, result: PGresult, status: int) -> None:
         if status == ExecStatus.PIPELINE_SYNC:
             self._finish(exchange)
         elif status == ExecStatus.COPY_IN:
@@ -224,8 +229,6 @@ class PipelineWire:
                 # After a crash of the server, the backend may hang without closing the socket.
                 raise psycopg.OperationalError(_refusal(result).text)
             exchange.error = exchange.error or result
-        elif status != ExecStatus.PIPELINE_ABORTED:
-            exchange.results.append(result)
 
     def _feed(self, exchange: _Exchange) -> None:
         """Send the data of a COPY in pieces, because libpq copies all unsent data on each attempt."""

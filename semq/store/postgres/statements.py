@@ -226,10 +226,11 @@ QUERY: dict[str, str] = {
 }
 
 
-def _expect(change: str, expected: str, otherwise: str = STALE) -> str:
+def _expect(change: str, expected: str, otherwise: str = STALE, also: str = "") -> str:
     """Return the statement for a change that must affect ``expected`` rows (SQL). For another number the transaction
-    fails with the SQLSTATE ``otherwise``."""
-    return f"WITH met AS ({change} RETURNING 1) SELECT semq_expect(count(*), {expected}, '{otherwise}') FROM met"
+    fails with the SQLSTATE ``otherwise``. ``also``: another change."""
+    also = f", also AS ({also})" if also else ""
+    return f"WITH met AS ({change} RETURNING 1){also} SELECT semq_expect(count(*), {expected}, '{otherwise}') FROM met"
 
 
 CHANGES_FROM = 4  # first parameter of changed columns, after object ids, custodians and earlier status
@@ -247,7 +248,6 @@ def _may_end(parameter: int) -> str:
 
 WRITE: dict[str, str] = {
     "begin": "BEGIN ISOLATION LEVEL READ COMMITTED",
-    "commit": "COMMIT",
     "rollback": "ROLLBACK",
     "lease": f"SELECT semq_expect(count(*), 1, '{FENCED}') FROM ({OWNED.format('$1')}) l",
     "renew": _expect(
@@ -265,8 +265,8 @@ WRITE: dict[str, str] = {
     "delete_outbound": _expect(
         f"DELETE FROM tb_0031 WHERE object_id = ANY($1::bigint[]) AND ss_status = $2::smallint AND {_may_end(3)}",
         "cardinality($1::bigint[])",
+        also="DELETE FROM tb_0031_body WHERE object_id = ANY($1::bigint[])",
     ),
-    "delete_body": "DELETE FROM tb_0031_body WHERE object_id = ANY($1::bigint[])",
     "change_size": "UPDATE tb_0031 SET size = $2::bigint WHERE object_id = $1::bigint",
     "replace_body": _insert(
         tables.tb_0031_body,
@@ -308,8 +308,11 @@ WRITE: dict[str, str] = {
     "given": "UPDATE tb_0030 SET deliveries = deliveries + 1 WHERE bref = ANY($1::bigint[])",
     "taken_back": "UPDATE tb_0030 SET deliveries = deliveries - 1 WHERE bref = ANY($1::bigint[])",
     "handled": "UPDATE tb_0030 SET app_status = $2::smallint WHERE bref = ANY($1::bigint[])",
-    "delete_pending": _expect("DELETE FROM tb_0030 WHERE bref = ANY($1::bigint[])", "cardinality($1::bigint[])"),
-    "delete_pending_body": "DELETE FROM tb_0030_body WHERE bref = ANY($1::bigint[])",
+    "delete_pending": _expect(
+        "DELETE FROM tb_0030 WHERE bref = ANY($1::bigint[])",
+        "cardinality($1::bigint[])",
+        also="DELETE FROM tb_0030_body WHERE bref = ANY($1::bigint[])",
+    ),
     "new_submission": """
         INSERT INTO tb_0031_submit (
             number, target, payload, app_key, save_fwd, ack2, order_key, token, content_type, content_encoding,
@@ -363,14 +366,19 @@ WRITE: dict[str, str] = {
         "UPDATE tb_0030_body SET bref = $2::bigint, envelope = $3::bytea WHERE bref = $1::bigint", "1"
     ),
     "taken_done": "DELETE FROM tb_0030_done WHERE bref = ANY($1::bigint[])",
-    # Adds a link, or extends an existing one.
-    "chain": _expect(
-        """INSERT INTO semq_chain AS c (day, place, first, last, count, before, hash)
-            VALUES (date '2000-01-01' + $1::int, $2, $3, $4, $5, $6, $7)
+    # Checks the lease, as ``lease`` does, before it adds a link or extends an existing one.
+    "chain": f"""
+        WITH lease AS MATERIALIZED ({OWNED.format("$8")}),
+        met AS (
+            INSERT INTO semq_chain AS c (day, place, first, last, count, before, hash)
+            SELECT date '2000-01-01' + $1::int, $2::bigint, $3::bigint, $4::bigint, $5::bigint, $6::bytea, $7::bytea
+            WHERE EXISTS (SELECT FROM lease)
             ON CONFLICT (day, place) DO UPDATE SET last = excluded.last, count = excluded.count, hash = excluded.hash
-            WHERE c.first = excluded.first AND c.before = excluded.before AND c.count < excluded.count""",
-        "1",
-    ),
+            WHERE c.first = excluded.first AND c.before = excluded.before AND c.count < excluded.count
+            RETURNING 1
+        )
+        SELECT semq_expect(count(*), 1, CASE WHEN EXISTS (SELECT FROM lease) THEN '{STALE}' ELSE '{FENCED}' END)
+        FROM met""",
     "KeptKey": """
         INSERT INTO semq_session_key (id, peer, key_id, alg, kept) VALUES ($1, $2, $3, $4, $5)
         ON CONFLICT (id) DO NOTHING""",

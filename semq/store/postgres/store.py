@@ -45,7 +45,7 @@ from semq.store.postgres.statements import STATEMENTS
 from semq.store.postgres.writer import OnLines, Writer
 from semq.store.reader import Reader, connection_parameters, missing_settings, unavailable
 from semq.store.rows import LedgerLine
-from semq.store.unit import Recovered, Unit
+from semq.store.unit import Recovered
 from semq.store.work import JoinedPosts, Work
 
 GIVE_BACK_S = 5.0  # time limit for the return of the lease
@@ -118,8 +118,8 @@ class PostgresStore:
         """Queue a piece of work, and open a resting store again. In a closed store the work fails: StoreUnavailable."""
         if self.joined.take(work):
             return
-        if self._deferred is not None and work.is_wait and not self._deferred:
-            asyncio.get_running_loop().call_soon(_end_wait, work)  # all earlier work is committed
+        if work.is_wait and self._has_committed_all:
+            asyncio.get_running_loop().call_soon(work.finish)
         elif self._deferred is not None:
             self._deferred.append((work, later))
             self._resume()
@@ -127,6 +127,12 @@ class PostgresStore:
             asyncio.get_running_loop().call_soon(work.abandon, StoreUnavailable("The store is not open."))
         elif not (work.ahead and self._ahead is not None and self._ahead.accept(work, later=later)):
             self._writer.post(work, later=later)
+
+    @property
+    def _has_committed_all(self) -> bool:
+        if self._deferred is not None:
+            return not self._deferred
+        return self._writer is not None and self._writer.is_idle
 
     def _post_stored(self, work: Work, later: bool) -> None:
         if self._writer is None:
@@ -488,8 +494,3 @@ class PostgresStore:
         wire, self._wire = self._wire, None
         if wire is not None:
             wire.drop(StoreUnavailable("The store has been closed."))
-
-
-def _end_wait(work: Work) -> None:
-    work.decide(Unit())
-    work.finish()

@@ -154,7 +154,7 @@ class Writer:
             return False
         valid_ms = int8(int(max(lease_s, VALID_S) * 1000))
         try:
-            await self._wire.send([*self._begin(), ("renew", (self._epoch, valid_ms)), ("commit", ())])
+            await self._wire.send([("renew", (self._epoch, valid_ms))])
         except (StatementRefused, StoreUnavailable):
             return False  # the next opening reports the reason
         return True
@@ -206,7 +206,7 @@ class Writer:
             self._alone -= 1
             return [self._queue.popleft()]
         queue, works = self._queue, [self._queue.popleft()]
-        keys = len(works[0].needs)
+        keys = len(works[0].needs) if queue else 0
         while queue and len(works) < WORKS_MAX and (keys := keys + len(queue[0].needs)) <= KEYS_MAX:
             works.append(queue.popleft())
         return works
@@ -249,15 +249,12 @@ class Writer:
             self._under_way = works = before or after
             _notify_failed(bad, error)
             if not works:
-                self._rollback()
                 return unit, works
 
     async def _load(self, works: list[Work]) -> Unit:
         started = time.perf_counter()
         load = _packing(Load, begin_attempts(works), self._recent)
-        begin = self._begin() if load.batch else []
-        results = await self._wire.send([*begin, *load.batch]) if load.batch else []
-        unit = self._converted(load, results[len(begin) :])
+        unit = self._converted(load, await self._wire.send(load.batch) if load.batch else [])
         self._counters.load_s += time.perf_counter() - started
         return unit
 
@@ -276,6 +273,8 @@ class Writer:
         (None: all have decided, or the unit is full)."""
         size, turns = _Size(), _Turns()
         for number, work in enumerate(works):
+            if work.is_wait:
+                continue
             if turns.is_over():
                 await asyncio.sleep(0)
             try:
@@ -286,7 +285,7 @@ class Writer:
             except Exception as error:
                 log.exception("A decision ended with an unexpected error.")
                 return number, DecisionFailed(fault=repr(error))
-            if size.add_new(unit):
+            if number + 1 < len(works) and size.add_new(unit):
                 return number + 1, None
         return len(works), None
 
@@ -297,15 +296,12 @@ class Writer:
             batch, rows = self._locked_changes(unit)
             lines = _packing(packed_lines, rows, self._wire.packer)
             links = self._chain.changed_links(rows.get(LEDGER, ()), lines)
-            await self._commit([*batch, *(("chain", params(link)) for link in links)], rows, lines)
+            await self._commit([("chain", [*params(link), self._epoch]) for link in links] + batch, rows, lines)
             self._chain.head = links[-1] if links else self._chain.head
             if self._on_lines is not None:
                 _report_lines(self._on_lines, unit.ledger)
         else:
             counters.read_only += 1
-            if self._in_transaction:
-                self._wire.send_unawaited([("commit", ())])  # nothing depends on this commit
-                self._in_transaction = False
         self._recent.note_commit(unit)
         written_at = time.perf_counter()
         counters.write_s += written_at - started
@@ -322,25 +318,33 @@ class Writer:
         counters.report_s += time.perf_counter() - written_at
 
     async def _commit(self, batch: Batch, rows: NewRows, lines: Sequence[Buffer] = ()) -> None:
-        """Write and commit. Raises StatementRefused (nothing was written), StoreUnavailable (the result is unknown)."""
+        """Write and commit. Raises StatementRefused (nothing was written), StoreUnavailable (the result is unknown).
+
+        A batch without BEGIN is one transaction, which Postgres commits at its end.
+        """
         packer, row_count = self._wire.packer, sum(map(len, rows.values()))
         self._counters.rows += row_count
         if row_count < COPY_FROM and not is_bulky(rows):
-            results = await self._send_checked([*batch, *_packing(inserts, rows, packer), ("commit", ())])
-        else:
-            data = _packing(copies, rows, packer, lines)
-            await self._send_checked(batch)
-            self._counters.copied += row_count
-            results = await self._wire.copy(*data)
+            await self._send_checked([], batch + _packing(inserts, rows, packer))
+            return
+        data = _packing(copies, rows, packer, lines)
+        self._in_transaction = True
+        await self._send_checked([("begin", ())], batch)
+        self._counters.copied += row_count
+        results = await self._wire.copy(*data)
         self._in_transaction = False
         if results[-1].command_status != b"COMMIT":
             raise StoreUnavailable("Postgres rolled back instead of committing.")
 
-    async def _send_checked(self, batch: Batch) -> list[PGresult]:
-        """Check the lease, and send a batch."""
-        before = [*self._begin(), self._lease_check()]
+    async def _send_checked(self, before: Batch, batch: Batch) -> None:
+        """Send a batch, and check the lease before its changes."""
+        if time.monotonic() >= self._renew_at:
+            self._renew_at = time.monotonic() + RENEW_S
+            before = [*before, ("renew", (self._epoch, int8(int(VALID_S * 1000))))]
+        elif not batch or batch[0][0] != "chain":  # which checks the lease, too
+            before = [*before, ("lease", (self._epoch,))]
         try:
-            return await self._wire.send([*before, *batch])
+            await self._wire.send([*before, *batch])
         except StatementRefused as refusal:
             if refusal.place >= len(before) or refusal.sqlstate == FENCED:
                 raise
@@ -359,23 +363,10 @@ class Writer:
         except StoreUnavailable as error:
             self.lose(error)
 
-    def _begin(self) -> Batch:
-        if self._in_transaction:
-            return []
-        self._in_transaction = True
-        return [("begin", ())]
-
     def _rollback(self) -> None:
         if self._in_transaction:
             self._wire.send_unawaited([("rollback", ())])
             self._in_transaction = False
-
-    def _lease_check(self) -> tuple[str, Sequence[bytes]]:
-        now = time.monotonic()
-        if now < self._renew_at:
-            return "lease", (self._epoch,)
-        self._renew_at = now + RENEW_S
-        return "renew", (self._epoch, int8(int(VALID_S * 1000)))
 
     # -------------------------------------------------------------------------------------------------- failures
 

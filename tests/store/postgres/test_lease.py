@@ -11,6 +11,7 @@ from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import Connection, text
 
 from semq.clock import SystemClock
+from semq.errors import SemqError
 from semq.seal.chain import ChainLink
 from semq.store import reader
 from semq.store.embedded.errors import NotDurable
@@ -36,7 +37,6 @@ from tests.store.postgres.notified_store import (
     stored,
     until_true,
 )
-from tests.waiting import until
 
 
 async def test_another_process_is_refused_while_the_lease_is_held(database: str) -> None:
@@ -141,29 +141,29 @@ async def test_the_store_of_a_process_that_is_suspended_in_a_transaction_beside_
 
 
 @pytest.mark.usefixtures("expires_soon")
-async def test_a_takeover_ends_the_session_of_a_process_that_is_suspended_between_load_and_commit(
+async def test_a_process_that_is_suspended_between_load_and_commit_has_no_transaction_and_writes_nothing(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its session has no lock on the lease yet, but on the tables that it has read."""
-    resumed = asyncio.Event()
-
-    async def decide(works: list[Work], unit: Unit) -> tuple[int, None]:
-        await resumed.wait()
-        return len(works), None
-
+    suspended, resumed = asyncio.Event(), asyncio.Event()
     async with open_notified_store(database) as first:
-        wire = first.store._wire
-        assert wire is not None
-        monkeypatch.setattr(first.store._writer, "_decide", decide)
-        first.store.post(accepting(1))
-        await until_true(database, f"SELECT count(*) = 1 FROM ({WAITING}) a WHERE pid = {wire.pid}")
+        assert first.store._writer is not None
+        decide = first.store._writer._decide
+
+        async def decide_later(works: list[Work], unit: Unit) -> tuple[int, SemqError | None]:
+            suspended.set()
+            await resumed.wait()
+            return await decide(works, unit)
+
+        monkeypatch.setattr(first.store._writer, "_decide", decide_later)
+        first.store.post(work := accepting(1))
+        await suspended.wait()
         second = NotifiedStore(database, "two")
         await second.reopen()
-        try:
-            await until(lambda: wire.closed)
-        finally:
-            resumed.set()
+        resumed.set()
+        await work.over.wait()
+        assert [type(error) for error in work.results] == [StoreFenced]
         await second.store.stop()
+    assert stored(database) == []
 
 
 @pytest.mark.usefixtures("expires_soon")

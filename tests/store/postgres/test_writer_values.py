@@ -1,4 +1,4 @@
-"""Values that cannot be read, or exceed a limit of Postgres: only their work fails, the store stays open."""
+"""Values that cannot be read, exceed a limit of Postgres, or are refused at the commit: only their work fails."""
 
 from secrets import token_hex
 
@@ -10,7 +10,7 @@ from semq.store.rows import OrderKey
 from semq.store.unit import Needs, Unit, Unsettled
 from semq.umx_t.locator import Pos
 from tests.store.jobs import INC, Job, accept
-from tests.store.postgres.notified_store import NO_TRANSACTIONS, accepting, open_notified_store, run, stored
+from tests.store.postgres.notified_store import NO_TRANSACTIONS, accepting, column, open_notified_store, run, stored
 
 
 async def test_work_whose_rows_cannot_be_read_fails_alone(database: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -51,3 +51,18 @@ async def test_a_limit_of_the_whole_server_refuses_no_work_for_good(
         run(database, "DROP FUNCTION refuse CASCADE")
         await notified.reopen()
         assert await notified.do(accepting(1)) == [None]
+
+
+async def test_a_row_that_postgres_refuses_at_the_commit_fails_alone(database: str) -> None:
+    """A batch of statements is one transaction, which ends at the end of the batch."""
+    run(database, """
+        CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN IF NEW.object_id = 7 THEN RAISE EXCEPTION 'not seven'; END IF; RETURN NULL; END $$;
+        CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON tb_0031 DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION refuse()""")  # fmt: skip
+    async with open_notified_store(database) as notified:
+        result = await notified.do(accepting(1), accepting(7), accepting(2))
+        assert result[0] is result[2] is None
+        assert isinstance(result[1], RowRefused)
+        assert stored(database) == [1, 2]
+        assert column(database, "SELECT count(*) FROM semq_ledger") == [2]
