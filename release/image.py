@@ -65,7 +65,7 @@ def try_image(roots: Path) -> InstallationResult:
             step = "tour"
             steps = _take_tour(root, user)
         except subprocess.CalledProcessError as error:
-            fault = f"{step}: {(error.stdout or error.stderr).strip().rpartition(chr(10))[2]}"[-500:]
+            fault = f"{step}: {error.stdout}{error.stderr}"[-500:]
             return InstallationResult(f"Debian {version}", "3", "Containerfile", ok=False, fault=fault)
     return InstallationResult(f"Debian {version}", "3", "Containerfile", ok=True, steps=steps)
 
