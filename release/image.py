@@ -46,10 +46,10 @@ def try_image(roots: Path) -> InstallationResult:
                         make_root(roots / release, release, ())
                         root, user = Path(temporary) / (name or "image"), "0"
                         _copy(roots / release, root)
-                        share_network_settings(root)
                         version = (root / "etc/debian_version").read_text().strip()
                         stages[name or ""] = root
                     case "RUN":
+                        share_network_settings(root)  # again: a step may have installed other certificates
                         _call(*inside(root), "sh", "-c", rest)
                     case "COPY":
                         source, target = rest.split()[-2:]
