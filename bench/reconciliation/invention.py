@@ -1,7 +1,7 @@
 """Generated ledgers with known defects, of any size.
 
 Each message follows one of the courses below, with the verdict that a run must give. Columns are made for one slice
-of messages at a time, so memory is bounded.
+of messages at a time, and extracts are written for one group of institutions at a time, so memory is bounded.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,6 +28,9 @@ HUB = "2.hub"
 # Incarnations are this prefix and the date, so that messages of different dates have different names.
 INCARNATION_PREFIX = "3f2a"
 SLICE = 50_000  # messages per slice
+# Least number of institutions that exchange messages with each other and with the one that sends half of all. Only the
+# extracts of one such group are written at a time, so that memory and open files do not grow with the institutions.
+GROUP = 32
 # In the first minute of the date no message is accepted. In the last two hours only late messages are accepted, because
 # the last lines of other courses would lie outside the date.
 _TAIL_MS = 7_200_000
@@ -148,28 +151,35 @@ def generate(
     """
     dice = np.random.default_rng((seed, day.toordinal()))
     window = calendar.window(day)
-    totals = Truth()
+    totals = Truth(messages)
     truth.make()
+
+    def ledger(stack: ExitStack, name: str) -> _Ledger:
+        origin = LedgerOrigin(name, role="platform" if name == HUB else "local")
+        return _Ledger(name, stack.enter_context(Extract(root, origin, day, calendar, clock)))
+
+    names = [f"1.{10001 + number}" for number in range(nodes)]
     with ExitStack() as stack:
-        names = [f"1.{10001 + number}" for number in range(nodes)]
-        extracts = [
-            stack.enter_context(
-                Extract(root, LedgerOrigin(name, role="platform" if name == HUB else "local"), day, calendar, clock)
-            )
-            for name in (*names, HUB)
-        ]
-        ledgers = [_Ledger(name, extract) for name, extract in zip((*names, HUB), extracts, strict=True)]
+        hub = ledger(stack, HUB)
+        everywhere = [ledger(stack, name) for name in names[:1] if uneven]
         stream = stack.enter_context((truth / "truth.parquet").writer())
         truth_writer = stack.enter_context(pq.ParquetWriter(stream, _TRUTH, compression="zstd"))
-        for first in range(0, messages, SLICE):
-            batch = _Slice(
-                first, min(SLICE, messages - first), messages, nodes, dice, defects, uneven, window.start, day
-            )
-            for ledger, number in zip(ledgers, (*range(nodes), -1), strict=True):
-                batch.write(ledger, number, names)
-            truth_writer.write_table(batch.truth(names, totals))
-        totals.rows = sum(extract.finish().rows for extract in extracts)
-    totals.messages = messages
+        others = names[len(everywhere) :]
+        groups = max(len(others) // GROUP, 1)
+        for group in range(groups):
+            done, end = (messages * number // groups for number in (group, group + 1))
+            own = others[len(others) * group // groups : len(others) * (group + 1) // groups]
+            with ExitStack() as group_stack:
+                members = [*everywhere, *(ledger(group_stack, name) for name in own)]
+                group_names = [member.name for member in members]
+                for first in range(done, end, SLICE):
+                    batch = _Slice(first, min(SLICE, end - first), (done, end), len(members), dice, defects, uneven,
+                                   window.start, day)  # fmt: skip
+                    for member, number in zip((*members, hub), (*range(len(members)), -1), strict=True):
+                        batch.write(member, number, group_names)
+                    truth_writer.write_table(batch.truth(group_names, totals))
+                totals.rows += sum(member.extract.finish().rows for member in members[len(everywhere) :])
+        totals.rows += sum(member.extract.finish().rows for member in (*everywhere, hub))
     (truth / "truth.json").write(canonical({"messages": messages, "rows": totals.rows, "verdicts": totals.verdicts}))
     return totals
 
@@ -187,15 +197,15 @@ class _Ledger:
 class _Slice:
     """A slice of messages: sender, receiver and course of each.
 
-    ``first``: number of messages in earlier slices. ``count``, ``total``: messages of this slice, of all slices.
-    ``begin``: start of the date.
+    ``first``: number of messages in earlier slices. ``count``: messages of this slice. ``group``: first and last number
+    of the messages of its group of institutions, which are spread over the date. ``begin``: start of the date.
     """
 
     def __init__(
         self,
         first: int,
         count: int,
-        total: int,
+        group: tuple[int, int],
         nodes: int,
         dice: np.random.Generator,
         defects: float,
@@ -212,7 +222,8 @@ class _Slice:
         shares[0] = max(1 - shares[1:].sum(), 0)
         self.courses: Numbers = dice.choice(len(ALL_COURSES), count, p=shares / shares.sum())
         period_ms = DAY_MS - _TAIL_MS - _LEAD_MS
-        self.accepted: Numbers = begin + _LEAD_MS + (self.ids - 1) * period_ms // total + dice.integers(0, 1000, count)
+        done = (self.ids - 1 - group[0]) * period_ms // (group[1] - group[0])
+        self.accepted: Numbers = begin + _LEAD_MS + done + dice.integers(0, 1000, count)
         late = np.array([course.is_late for course in ALL_COURSES])[self.courses]
         self.accepted = np.where(late, begin + DAY_MS - dice.integers(60_000, 600_000, count), self.accepted)
         self.jitter: Numbers = dice.integers(0, 10, count)

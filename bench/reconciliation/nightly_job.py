@@ -101,6 +101,9 @@ def measure(folder: Path, messages: int, nodes: int, mib: int, engines: list[str
         if "steps" in figures:
             result["spark_steps"] = figures["steps"]
         say(f"{engine}: {figures['seconds']:.1f} s, {peak_mib} MiB, verdicts {'right' if is_right else 'WRONG'}")
+    if {"spark", "duckdb"} <= set(engines):
+        result["duckdb_ratio"] = round(result["spark_s"] / result["duckdb_s"], 2)
+        result["duckdb_cpu_ratio"] = round(result["spark_cpu_s"] / max(result["duckdb_cpu_s"], SAMPLE_S), 2)
     result["agree"] = all(result["verdicts_right"].values())
     result["peak_memory_mib"] = result["memory_mib"].get("spark", max(result["memory_mib"].values()))
     return result

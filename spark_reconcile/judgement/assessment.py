@@ -384,7 +384,8 @@ def verdicts(judged_facts: DataFrame, window: Window, oldest_at: int) -> DataFra
     """Return one row for each message of the date and each carried message.
 
     ``turned``: whether a carried message, which no earlier run reported, is now an exception. ``open``: the facts for
-    the run of the next date; null if the verdict is final or the message was born before ``oldest_at``.
+    the run of the next date, as JSON, because a struct would cost one null per fact of nearly every message; null if
+    the verdict is final or the message was born before ``oldest_at``.
     """
     source_missing = _is(lambda verdict: verdict.name == "SOURCE_MISSING")
     updated = {
@@ -393,7 +394,7 @@ def verdicts(judged_facts: DataFrame, window: Window, oldest_at: int) -> DataFra
     }  # fmt: skip
     facts = (updated[name].alias(name) if name in updated else F.col(name) for name in NAMES)
     is_open = f"{_is(lambda verdict: verdict.carried)} AND born_at >= {oldest_at}"
-    open_facts = F.when(F.expr(is_open), F.struct(*facts, "receiver_node"))
+    open_facts = F.when(F.expr(is_open), F.to_json(F.struct(*facts)))
     # An unreadable locator may contain any bytes; readers need valid UTF-8.
     readable = f"if({_is(lambda verdict: verdict.name == 'QUARANTINED')}, make_valid_utf8({{0}}), {{0}})".format
     return judged_facts.where("scope IN ('date', 'carried')").select(

@@ -31,9 +31,7 @@ TRAITS = BEST_EFFORT | PROMISED | NO_ACK2 | HAS_LK1 | PIECE | BY_DIRECT_LINK
 # copies have set all these bits; for one released copy, the probability is 1 in 16 million.
 COPY_GROUPS, COPY_BITS = 8, 8
 
-# Texts of these columns above TEXT_MAX bytes are cut to TEXT_KEPT characters, to save memory.
-TEXTS = ("lk0", "target", "lk1", "digest", "reason", "app_key_hash", "app_domain", "app_type", "app_subtype")
-TEXT_MAX, TEXT_KEPT = 1_000, 200
+TEXT_MAX, TEXT_KEPT = 1_000, 200  # longer texts (bytes) are cut to so many characters where they are kept
 SIZE_MAX = 2**33  # bytes; no document is larger, and a sum of 10**9 of them fits into 64 bits
 
 LK0_PATTERN = r"^[0-9]{1,3}[.][A-Za-z0-9_-]{1,64}[.][0-9]{1,9}[.][0-9]{1,9}[.][0-9a-f]{1,16}[.][0-9]{1,19}\z"
@@ -147,17 +145,15 @@ NAMES = ("lk0", *(fact.name for fact in FACTS))
 def read_lines(spark: SparkSession, groups: Mapping[Window, Sequence[str]]) -> DataFrame:
     """Read the lines of all extracts. ``groups``: addresses of files, by the window of their manifest.
 
-    Column ``outside`` marks a line whose time is outside the window. The time is moved to the edge of the window.
+    Column ``outside`` marks a line whose time is outside the window. The time is moved to the edge of the window. Only
+    the texts by which lines are grouped are cut: facts have hashes of the others.
     """
     parts = [
         spark.read.schema(SPARK_SCHEMA)
         .parquet(*uris)
         .withColumns(
             {
-                **{
-                    name: F.expr(f"if(octet_length({name}) > {TEXT_MAX}, left({name}, {TEXT_KEPT}), {name})")
-                    for name in TEXTS
-                },
+                **{name: F.expr(cut(name)) for name in ("lk0", "target")},
                 "outside": F.expr(f"at IS NULL OR at < {window.start} OR at >= {window.end}"),
                 "at": F.expr(f"greatest(least(coalesce(at, {window.start}), {window.end - 1}), {window.start})"),
             }
@@ -170,12 +166,17 @@ def read_lines(spark: SparkSession, groups: Mapping[Window, Sequence[str]]) -> D
     return reduce(DataFrame.unionByName, parts)
 
 
+def cut(name: str) -> str:
+    """Return SQL for the text in a column of lines, cut if it is too long."""
+    return f"if(octet_length({name}) > {TEXT_MAX}, left({name}, {TEXT_KEPT}), {name})"
+
+
 # SQL for the key of a line's message. A line without an LK0 counts as a message of its own.
 KEY = "coalesce(nullif(lk0, ''), concat('?', concat_ws('.', node, store, seq)))"
 
 
 def gather(lines: DataFrame, hubs: Collection[str], carried: DataFrame | None = None) -> DataFrame:
-    """Group lines into facts, and merge these with ``carried``, the facts of messages that an earlier run left open.
+    """Group lines into facts, and merge these with ``carried``, column ``open`` of an earlier run's table of verdicts.
 
     ``hubs``: the nodes whose lines count for the side of the hub.
     """
@@ -185,14 +186,13 @@ def gather(lines: DataFrame, hubs: Collection[str], carried: DataFrame | None = 
         *(F.expr(fact.line).alias(fact.name) for fact in FACTS),
     )
     if carried is not None:
-        single = single.unionByName(_in_current_form(carried))
+        of_earlier = carried.select(F.from_json("open", single.schema).alias("facts")).select("facts.*")
+        # Facts that the version of that run did not know are null, and bits that it used otherwise are removed.
+        bits = {fact.name: F.coalesce(fact.name, F.lit(0)) for fact in FACTS if fact.merge == "bit_or"}
+        single = single.unionByName(
+            of_earlier.withColumns({**bits, "traits": F.expr(f"coalesce(traits, 0) & {TRAITS}")})
+        )
     return single.groupBy("lk0").agg(*(F.expr(f"{fact.merge}({fact.name})").alias(fact.name) for fact in FACTS))
-
-
-def _in_current_form(carried: DataFrame) -> DataFrame:
-    lacking = [fact for fact in FACTS if fact.name not in carried.columns]
-    neutral = {fact.name: F.expr("0L" if fact.merge == "bit_or" else "NULL") for fact in lacking}
-    return carried.withColumns({**neutral, "traits": F.expr(f"traits & {TRAITS}")}).select(*NAMES)
 
 
 def _bit(hubs: Collection[str]) -> str:

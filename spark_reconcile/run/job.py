@@ -214,7 +214,9 @@ def _compare(
     with progress.step("collect the exceptions"):
         lines_place = staging / "exception_lines"
         exception_lines = stages.exception_lines(judged.lines, verdicts, message_tally.exceptions, lines_place)
-        exceptions = stages.exceptions(verdicts, exception_lines, new_run.place / "exceptions.parquet")
+        exceptions = stages.exceptions(
+            verdicts, exception_lines, message_tally.exceptions, new_run.place / "exceptions.parquet"
+        )
     with progress.step("judge the documents in pieces"):
         documents = write_documents(verdicts, new_run.place / "documents.parquet")
     with progress.step("add up the pairs"):

@@ -23,7 +23,7 @@ from spark_reconcile.storage import Place
 
 OTHER_DATES = ("earlier", "later", "none")  # scopes that a run only counts (``assessment.dated``)
 ABSENCES_MAX = 10_000  # absent ledgers that a run names; lines of one institution can name any number of nodes
-BROADCAST_MAX = 500_000  # number of LK0 that fit into the memory of every executor
+FEW = 500_000  # number of exceptions that fit into the memory of every executor
 _OPEN = [verdict.name for verdict in VERDICTS if verdict.kind == "open"]
 _RANK = " ".join(f"WHEN '{verdict.name}' THEN {rank}" for rank, verdict in enumerate(VERDICTS))
 _SIDE = " ".join(f"WHEN '{finding}' THEN '{side}'" for finding, (_, side, _) in FINDINGS.items() if side)
@@ -59,8 +59,7 @@ def names(spark: SparkSession, nodes: Iterable[str], carried: DataFrame | None) 
     """Return a table of nodes in lines and carried messages, and of their hashes in facts."""
     names = set(nodes)
     if carried is not None:
-        rows = carried.select("receiver_node").where("receiver_node <> ''").distinct().collect()
-        names |= {row["receiver_node"] for row in rows}
+        names |= {row["receiver"] for row in carried.select("receiver").where("receiver <> ''").distinct().collect()}
     table = small_table(spark, [(node,) for node in sorted(names)], node=pa.string())
     return table.select(F.expr("xxhash64(node)").alias("hash"), "node")
 
@@ -94,8 +93,8 @@ def verdicts(judged: DataFrame, window: Window, oldest_at: int, place: Place) ->
 
 
 def open_messages(spark: SparkSession, place: Place) -> DataFrame:
-    """Return the facts of messages that an earlier run left open. ``place``: the verdicts of that run."""
-    return read(spark, place).where("open IS NOT NULL").select("open.*")
+    """Return the messages that an earlier run left open. ``place``: the verdicts of that run."""
+    return read(spark, place).where("open IS NOT NULL").select("receiver", "open")
 
 
 def cells(verdicts: DataFrame, place: Place) -> DataFrame:
@@ -120,10 +119,14 @@ _REASON = f"max(if(event = {int(Event.ACCEPTED)}, NULL, reason))"
 
 def exception_lines(lines: DataFrame, verdicts: DataFrame, exceptions: int, place: Place) -> DataFrame:
     """Write the ledger lines of the exceptions; return the table. ``exceptions``: number of exceptions."""
-    names = _broadcast_if_few(verdicts.where(F.col("verdict").isin(*EXCEPTIONS)).select("lk0"), exceptions)
+    names = _of_exceptions(verdicts).select("lk0")
     story_lines = lines.select(F.expr(lines_to_facts.KEY).alias("lk0"), *_STORY_COLUMNS)
+    if exceptions <= FEW:  # Spark overestimates the size of the table
+        names = F.broadcast(names)
     selected = story_lines.join(names, "lk0", "leftsemi")
-    texts = {name: F.expr(f"make_valid_utf8({name})") for name in ("lk1", "digest", "reason", *_APP_KEY)}
+    texts = {
+        name: F.expr(f"make_valid_utf8({lines_to_facts.cut(name)})") for name in ("lk1", "digest", "reason", *_APP_KEY)
+    }
     return _stage(selected.withColumns(texts), place, is_published=False)
 
 
@@ -136,24 +139,30 @@ _DIGESTS = {
 }
 
 
-def exceptions(verdicts: DataFrame, exception_lines: DataFrame, place: Place) -> DataFrame:
-    """Write the exceptions with details from the lines, in the report's order; return the table."""
-    selected = verdicts.where(F.col("verdict").isin(*EXCEPTIONS))
+def exceptions(verdicts: DataFrame, exception_lines: DataFrame, exceptions: int, place: Place) -> DataFrame:
+    """Write the exceptions with details from the lines, in the report's order; return the table.
+
+    ``exceptions``: number of exceptions.
+    """
     details = (
         exception_lines.groupBy("lk0")
         .agg(F.expr(_REASON).alias("reason"), *(F.max(F.expr(f"nullif({name}, '')")).alias(name) for name in _APP_KEY),
              F.max(F.expr("nullif(lk1, '')")).alias("lk1"),
              *(F.expr(digest).alias(name) for name, digest in _DIGESTS.items()))
     )  # fmt: skip
-    described = selected.join(details, "lk0", "left").withColumns(
-        {"side": F.expr(f"CASE finding {_SIDE} END"), "deed": F.expr(f"CASE finding {_DEED} END")}
+    described = (
+        _of_exceptions(verdicts)
+        .join(details, "lk0", "left")
+        .withColumns({"side": F.expr(f"CASE finding {_SIDE} END"), "deed": F.expr(f"CASE finding {_DEED} END")})
     )
-    return _stage(described.orderBy(F.expr(f"CASE verdict {_RANK} END"), "finding", "sender", "receiver", "lk0"), place)
+    order = (F.expr(f"CASE verdict {_RANK} END"), "finding", "sender", "receiver", "lk0")
+    if exceptions <= FEW:  # a sort of several partitions reads and joins everything twice, first for a sample
+        return _stage(described.repartition(1).sortWithinPartitions(*order), place)
+    return _stage(described.orderBy(*order), place)
 
 
-def _broadcast_if_few(messages: DataFrame, count: int) -> DataFrame:
-    """Return the table; if ``count`` is small, have joins broadcast it, because Spark overestimates the size."""
-    return F.broadcast(messages) if count <= BROADCAST_MAX else messages
+def _of_exceptions(verdicts: DataFrame) -> DataFrame:
+    return verdicts.where(F.col("verdict").isin(*EXCEPTIONS)).drop("open")
 
 
 def _stage(frame: DataFrame, place: Place, *, is_published: bool = True) -> DataFrame:

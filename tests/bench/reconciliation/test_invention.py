@@ -18,8 +18,9 @@ from tests.spark_reconcile.oracle import OracleLine, OracleWorld, opinion
 @pytest.mark.parametrize("uneven", [True, False])
 def test_the_oracle_agrees_with_the_truth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uneven: bool) -> None:
     monkeypatch.setattr(invention, "SLICE", 300)
+    monkeypatch.setattr(invention, "GROUP", 2)
     extracts, truth = Place.at(tmp_path / "x"), Place.at(tmp_path / "t")
-    totals = generate(extracts, truth, DAY, Calendar(), StandingClock(), 1500, nodes=3, defects=50, uneven=uneven)
+    totals = generate(extracts, truth, DAY, Calendar(), StandingClock(), 1500, nodes=6, defects=50, uneven=uneven)
     rows = [row for file in (tmp_path / "x").rglob("*.parquet") for row in pq.read_table(file).to_pylist()]
     assert totals.rows == len(rows)
     assert len({(row["node"], row["seq"]) for row in rows}) == len(rows)

@@ -1,25 +1,30 @@
-"""Spark sessions with separate executors and under ``spark-submit``; files and log records of a local session."""
+"""Spark with separate executors, under ``spark-submit``, on Kubernetes and YARN; files and log records of a session."""
 
 import json
 import logging
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
+import yaml
 from pyspark.sql import SparkSession
 
 from semq.store.rows import Event, Side
+from spark_reconcile import commands
 from spark_reconcile.errors import SparkAway
 from spark_reconcile.progress import Progress
 from spark_reconcile.run.job import RunRequest, run
 from spark_reconcile.spark import processes, session
 from spark_reconcile.spark.java import java_home
+from tests.deploy.programs import KUBECTL
 from tests.spark_reconcile.office import DAY, FORWARD_COURSE, STORE_COURSE, Office, OfficeMessage
 
+ROOT = Path(__file__).parents[3]
 TABLES = ("verdicts", "exceptions", "pairs")
 
 
@@ -212,3 +217,56 @@ def test_spark_starts_without_account_home_locale_address_and_programs_in_the_te
     ]
     started = subprocess.run(shell, capture_output=True, text=True, check=False, env=environment)
     assert started.stdout.split() == ["12345", "7"], started.stderr
+
+
+DEPLOYED = ROOT / "deploy" / "spark"
+MAPS = ("spark.kubernetes.executor.volumes.", "spark.yarn.appMasterEnv.")  # prefixes of settings with any name
+
+
+def deployed(name: str) -> Iterator[list[str]]:
+    """Yield the settings of a file in ``deploy/spark``, each with its value."""
+    for line in (DEPLOYED / name).read_text().splitlines():
+        if not line.startswith("#"):
+            yield line.split(maxsplit=1)
+
+
+def test_deployed_settings_are_known_to_spark(spark: SparkSession) -> None:
+    java: Any = spark.sparkContext._jvm
+    for name in ("k8s.Config$", "yarn.config.package$"):
+        java.java.lang.Class.forName(f"org.apache.spark.deploy.{name}")  # registers its settings
+    settings = {key: value for name in ("spark-defaults.conf", "yarn.conf") for key, value in deployed(name)}
+    conf = java.org.apache.spark.SparkConf(False)
+    for key, value in settings.items():
+        conf.set(key, value)
+        if not key.startswith((*MAPS, "spark.master")):
+            entry = java.org.apache.spark.internal.config.ConfigEntry.findEntry(key)
+            assert entry is not None, key
+            conf.get(entry)  # raises for a value of the wrong type
+
+
+def test_spark_accepts_the_submission_to_yarn(spark: SparkSession) -> None:
+    java: Any = spark.sparkContext._jvm
+    words = ["--properties-file", str(DEPLOYED / "yarn.conf"), str(ROOT / "spark_reconcile" / "__main__.py"), "run"]
+    python, deploy = java.org.apache.spark.api.python.PythonUtils, java.org.apache.spark.deploy
+    variables = python.toScalaMap({"HADOOP_CONF_DIR": "/etc/hadoop/conf"})
+    arguments = deploy.SparkSubmitArguments(python.toSeq(words), variables)
+    prepared = deploy.SparkSubmit().prepareSubmitEnvironment(arguments, java.scala.Option.empty())
+    given = [prepared._1().apply(index) for index in range(prepared._1().size())]
+    assert prepared._4() == "org.apache.spark.deploy.yarn.YarnClusterApplication"
+    assert given[:2] == ["--primary-py-file", f"file:{words[2]}"]
+    assert given[-2:] == ["--arg", "run"]
+    assert prepared._3().get("spark.yarn.dist.archives").endswith("/semq.tar.gz#semq")
+
+
+@pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installed")
+def test_kubectl_renders_the_driver() -> None:
+    done = subprocess.run([str(KUBECTL), "kustomize", str(DEPLOYED)], capture_output=True, text=True, check=True)
+    rendered = {resource["kind"]: resource for resource in yaml.safe_load_all(done.stdout)}
+    assert set(rendered["ConfigMap"]["data"]) == {"spark-defaults.conf", "executor.yaml"}
+    template = rendered["CronJob"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    account = rendered["ServiceAccount"]["metadata"]["name"]
+    assert template["serviceAccountName"] == rendered["RoleBinding"]["subjects"][0]["name"] == account
+    assert template["volumes"][0]["configMap"]["name"] == rendered["ConfigMap"]["metadata"]["name"]
+    assert rendered["RoleBinding"]["roleRef"]["name"] == rendered["Role"]["metadata"]["name"]
+    arguments = template["containers"][0]["args"]
+    assert commands.parser().parse_args(arguments[1:]).master == arguments[-1]
