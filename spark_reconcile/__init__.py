@@ -9,6 +9,8 @@
 | run                | one run, its folder, its thresholds                                  |
 | report             | the page and the tables of a run                                     |
 | repair             | lists of repairs, and their execution at a node                      |
+| nightly, notice    | nights without people; their messages by mail and webhook            |
+| language           | translations of the report                                           |
 | commands, progress | the command line; messages about the progress of a run               |
 | storage            | folders of extracts and runs, on a disk or an object store           |
 | tables             | reading the tables that Spark wrote in a run                         |

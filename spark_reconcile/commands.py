@@ -7,8 +7,10 @@ is one JSON object.
 import argparse
 import json
 import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -133,9 +135,18 @@ def _backfill(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -
         raise BadRunRequest(
             "The first date is after the last one, or there are more than 3661 dates.", first=str(first), last=str(last)
         )
+    days = [first + timedelta(days=step) for step in range((last - first).days + 1)]
+    return _run_dates(days, arguments, settings, clock, only_missing=arguments.only_missing)
+
+
+def _run_dates(
+    days: Iterable[date], arguments: Arguments, settings: ReconcileSettings, clock: Clock, *, only_missing: bool
+) -> tuple[int, Any]:
+    from spark_reconcile.nightly import is_up_to_date
+
     results: list[dict[str, Any]] = []
-    for day in (first + timedelta(days=step) for step in range((last - first).days + 1)):
-        if arguments.only_missing and is_up_to_date(settings, day):
+    for day in days:
+        if only_missing and is_up_to_date(settings, day):
             results.append({"business_date": day.isoformat(), "outcome": "kept", "exit_code": 0})
         else:
             results.append(_backfill_date(day, arguments, settings, clock))
@@ -144,15 +155,27 @@ def _backfill(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -
     return code, {"outcome": "good" if code == 0 else "not_good", "exit_code": code, "runs": results}
 
 
-def is_up_to_date(settings: ReconcileSettings, day: date) -> bool:
-    """Return whether a date has a final run that has judged the open messages of the present run before it."""
-    from spark_reconcile.sources.evidence import carried_run, fingerprint_of
+def _nightly(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
+    from spark_reconcile import nightly, notice
 
-    run = runs.final(Place.at(settings.reports), day, settings.calendar)
-    if run is None:
-        return False
-    carried_from = run.result.get("carried_from")  # older versions did not write it
-    return carried_from is None or carried_from == fingerprint_of(carried_run(settings, day))
+    last = which_date(None, settings.calendar, clock)
+    code, facts = _run_dates(nightly.due(settings, last), arguments, settings, clock, only_missing=True)
+    for name in nightly.remove_old(settings, last):
+        _print_message(f"removed: {name}")
+    done = [result for result in facts["runs"] if result["outcome"] != "kept"]
+    for fault in notice.send(settings, done) if done else []:
+        _print_message(fault)
+        code = code or 69
+    return code, {**facts, "exit_code": code}
+
+
+def _schedule(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
+    from spark_reconcile.nightly import keep_schedule
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with suppress(KeyboardInterrupt):
+        keep_schedule(settings, arguments.given, clock, _print_message)
+    return 0, {"outcome": "stopped", "exit_code": 0}
 
 
 def _common_exit_code(failures: Sequence[int]) -> int:
@@ -167,7 +190,8 @@ def _backfill_date(day: date, arguments: Arguments, settings: ReconcileSettings,
         facts: dict[str, Any] = _reconcile(day, arguments, settings, clock).facts()
     except SemqError as error:
         _print_message(error.advice())
-        return {"business_date": day.isoformat(), "outcome": outcome_of(error), "exit_code": exit_code_of(error)}
+        failed = {"outcome": outcome_of(error), "exit_code": exit_code_of(error), "error": error.advice()}
+        return {"business_date": day.isoformat(), **failed}
     return {
         name: facts[name] for name in ("business_date", "outcome", "exit_code", "run", "messages", "verdicts", "report")
     }
@@ -250,6 +274,11 @@ COMMANDS = (
                      "reconcile one business date and publish the report"),
     ReconcileCommand("backfill", _backfill, ("--from", "--to", "--only-missing", *_RUN_OPTIONS),
                      "reconcile dates, oldest first"),
+    ReconcileCommand("nightly", _nightly, _RUN_OPTIONS,
+                     "what a timer starts each night: run the last dates that are missing or have late extracts, "
+                     "remove what need not be kept, send the report"),
+    ReconcileCommand("schedule", _schedule, _RUN_OPTIONS,
+                     "stay, and begin `nightly` every day at `at` of [reconcile]; for machines without timers"),
     ReconcileCommand("status", _status, (), "list the runs of every date; a star marks the current one"),
     ReconcileCommand("diff", _diff, ("--business-date", *_SPARK_OPTIONS, "--out", "old", "new"),
                      "compare two runs of a date"),
@@ -279,6 +308,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None, clock: Clock | None = None) -> int:
     """Run the command and return its exit code. Usage errors raise SystemExit(2)."""
     parsed = parser().parse_args(arguments)
+    parsed.given = list(sys.argv[1:] if arguments is None else arguments)[1:]  # without the name of the command
     if parsed.config is None and (config := os.environ.get(CONFIG_VARIABLE)):
         parsed.config = Path(config)
     code: int

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from semq.translations import CHOICES
 from spark_reconcile.days import Calendar
 from spark_reconcile.errors import BadSettings
 from spark_reconcile.judgement.verdicts import VERDICT
@@ -27,6 +28,18 @@ class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_rate: Ratio | None = None  #: highest share of the messages of the date or of the pair
     #: highest age, from acceptance by the sender's clock to the time up to which all delivered ledgers are complete
     max_age_s: Count | None = None
+
+
+class MailServer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The mail server, and the addresses of the report."""
+
+    sender: str
+    to: tuple[str, ...]
+    server: str = "localhost"
+    port: Count = 25
+    starttls: bool = False
+    user: str = ""
+    password_variable: str = "SEMQ_MAIL_PASSWORD"  #: environment variable with the password of ``user``
 
 
 NONE_ACCEPTED = Limit(max_count=0)
@@ -50,7 +63,8 @@ class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     # Relative paths begin at the folder of the configuration file; without a file, at the working directory.
     extracts: str = "var/extracts"  #: folder or address of the extracts of all nodes
     reports: str = "var/reconcile"  #: folder or address of the runs
-    metrics_file: str = ""  #: copy of metrics.prom of the newest date, for the textfile collector of Prometheus
+    #: copy of metrics.prom of the newest date, for Prometheus' textfile collector; default: reports/semq-reconcile.prom
+    metrics_file: str = ""
     zone: str = "UTC"  #: time zone of business dates; default: as in [extract]
     cutoff: str = "00:00"  #: local time at which a business date ends; default: as in [extract]
     in_flight_s: Count = 900  #: time after its last step for which an incomplete message is IN_FLIGHT
@@ -68,7 +82,19 @@ class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     plausible_low: Ratio = 0.5  #: fraction of the usual volume below which a volume is implausible
     plausible_high: Ratio = 2.0  #: multiple of the usual volume above which a volume is implausible
     names: dict[str, str] = {}  #: names of institutions for the report, such as "1.10008" = "上海凌云贸易"
+    contacts: dict[str, str] = {}  #: whom to call at an institution, such as "1.10008" = "+86 21 5555 0100"
+    language: str = "en"  #: language of the report that is sent, and of partners' pages: en or zh
+    languages: dict[str, str] = {}  #: languages of single partners' pages, such as "1.10008" = "zh"
     csv_rows_max: Count = 1_000_000  #: rows of exceptions.csv, and of pairs.csv; spreadsheets take at most 1,048,576
+    at: str = "04:15"  #: local time at which ``semq reconcile schedule`` begins a night
+    catch_up_days: Annotated[int, msgspec.Meta(ge=1, le=366)] = (
+        7  #: dates that a night looks at: missed, or with late extracts
+    )
+    extracts_keep_days: Days = 100  #: dates after which a night removes extracts; 0: never
+    runs_keep_days: Days = 400  #: dates after which a night removes runs; 0: never
+    superseded_keep_days: Days = 30  #: days after which a night removes runs that were repeated; 0: never
+    mail: MailServer | None = None  #: where a night sends its report
+    webhook: str = ""  #: URL to which a night posts its result as JSON
     stories_max: SmallCount = 12  #: messages of each finding whose history the report shows
 
     @property
@@ -92,6 +118,9 @@ def from_table(table: Mapping[str, Any]) -> ReconcileSettings:
         raise BadSettings("A threshold has an unknown verdict.", verdict=unknown[0])
     if not all(pair.count(">") == 1 for pair in settings.pair_thresholds):
         raise BadSettings("A pair reads like 1.10008>1.56001.", pairs=sorted(settings.pair_thresholds)[:5])
+    unknown = sorted({settings.language, *settings.languages.values()} - CHOICES.keys())
+    if unknown:
+        raise BadSettings("There is no report in this language.", language=unknown[0][:20])
     _ = settings.calendar  # raises for an unknown zone or cut-off
     return settings
 

@@ -44,6 +44,7 @@ semq.engine.hub.fronts                 flows/test_instances.py
 semq.engine.hub.instances              flows/test_instances.py
 semq.engine.hub.unserved_homes         flows/test_instances.py
 semq.status_words                      console/test_words.py
+semq.translations                      console/test_words.py
 semq.answers.status                    service/monitoring/test_health.py
 semq.answers.messages                  web/api/test_description.py
 semq.store.control.cluster             platform_node/test_cluster.py
@@ -162,6 +163,7 @@ spark_reconcile.node                   spark_reconcile/extracts/test_extraction.
 spark_reconcile.sources.parts          spark_reconcile/sources/test_footer.py
 spark_reconcile.spark.processes        spark_reconcile/spark/test_session.py
 spark_reconcile.repair.repair_list     spark_reconcile/repair/test_acts.py
+spark_reconcile.language               spark_reconcile/test_notice.py
 spark_reconcile.report.banner          spark_reconcile/report/test_page.py
 spark_reconcile.report.drill           spark_reconcile/report/test_page.py
 spark_reconcile.report.metrics         spark_reconcile/report/test_page.py

@@ -35,6 +35,7 @@ FLOORS: dict[str, float] = {
     "semq.status_words": -1,  # statuses in words
     "semq.sizes": -1,  # numbers of bytes as texts
     "semq.trace_context": -1,  # traces of applications and ids of spans
+    "semq.translations": -1,  # texts in other languages
     "semq.moments": -1,  # times as texts
     "semq.imports": -1,  # imports at the start of a program
     "semq.answers": -1,  # what operations return

@@ -24,10 +24,11 @@ FILE_MAX = 64 << 20  # bytes of a JSON file
 CSV_ROWS_MAX = 1_000_000  # rows of a file that are read
 # Exit status of the run | outcome
 OUTCOME_OF_EXIT_STATUS = {0: "met", 3: "breached", 4: "missing", 7: "partial", 65: "refused"}
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 # File that may be downloaded | media type
 DOWNLOADS = {
-    "report.html": "text/html", "exceptions.csv": "text/csv", "pairs.csv": "text/csv",
-    "summary.json": "application/json",
+    "report.html": "text/html", "report.zh.html": "text/html", "exceptions.csv": "text/csv", "pairs.csv": "text/csv",
+    "exceptions.xlsx": XLSX, "pairs.xlsx": XLSX, "summary.json": "application/json",
 }  # fmt: skip
 
 

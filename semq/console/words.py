@@ -1,4 +1,4 @@
-"""Texts that the console translates: statuses, events, causes, jobs and verdicts of other modules, and those below.
+"""Texts that the console translates: statuses, events, causes and jobs of other modules, and those below.
 
 Templates translate their own texts. ``texts`` lists all others; ``tests/console/test_words.py`` compares the
 translations with it.
@@ -16,7 +16,6 @@ from semq.service.operations.jobs import DESCRIPTIONS
 from semq.service.operations.outlook import WAITS
 from semq.status_words import WORDS
 from semq.store.views import messages
-from spark_reconcile.judgement.verdicts import VERDICTS
 
 # Check of ``node.health`` | name on the page, next step if it is not ok
 CHECKS: dict[str, tuple[str, str]] = {
@@ -130,7 +129,7 @@ def texts_of_settings() -> Iterator[str]:
 
 
 def texts() -> Iterator[str]:
-    """Yield every text to translate: the values of TABLES, and the texts of checks, causes and verdicts."""
+    """Yield every text to translate: the values of TABLES, and the texts of checks and causes."""
     for table in TABLES:
         yield from map(str, table.values())
     for name, step in CHECKS.values():
@@ -139,5 +138,3 @@ def texts() -> Iterator[str]:
     for cause in StuckCause:
         yield from map(str, cause.value)
     yield from (NoIdentity().text, NoAuthority().text, *NO_CERTIFICATES, *texts_of_settings())
-    for verdict in VERDICTS:
-        yield from (verdict.meaning, verdict.next_step)

@@ -16,18 +16,20 @@ class Mount(Struct, frozen=True):
 
     name: str  #: its static files are at /static/NAME/…
     routes: str  #: module:name of its list of routes
+    shown: tuple[str, ...] = ()  #: packages whose texts it shows, with translations of their own
 
 
 class Part(Struct, frozen=True):
     """An imported part of the site."""
 
     name: str
-    folder: Path  #: with templates, static files and translations
+    folder: Path  #: with templates and static files
+    translations: list[Path]
     routes: list[BaseRoute]
 
 
 MOUNTS = (
-    Mount("console", "semq.console.routes:ROUTES"),
+    Mount("console", "semq.console.routes:ROUTES", shown=("spark_reconcile",)),
     Mount("web", "semq.web.own_routes:ROUTES"),
 )
 
@@ -40,4 +42,9 @@ def parts() -> list[Part]:
 def _part(mount: Mount) -> Part:
     module_name, _, name = mount.routes.partition(":")
     module: Any = import_module(module_name)
-    return Part(mount.name, Path(module.__file__).parent, list(getattr(module, name)))
+    folders = [
+        Path(module.__file__).parent,
+        *(Path(str(import_module(shown).__file__)).parent for shown in mount.shown),
+    ]
+    translations = [folder / "translations" for folder in folders]
+    return Part(mount.name, folders[0], translations, list(getattr(module, name)))

@@ -4,11 +4,12 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from semq.access_rights import AccessRole
+from semq.translations import CHOICES
 from semq.web.access import oidc_sign_in, sign_in
 from semq.web.access.sign_in import own_path
 from semq.web.node import monitoring
 from semq.web.pages import account_pages, token_pages
-from semq.web.pages.languages import CHOICES, COOKIE
+from semq.web.pages.languages import COOKIE
 from semq.web.pages.visit import Visit, form, page
 
 

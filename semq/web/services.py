@@ -12,6 +12,7 @@ from semq.app import Client
 from semq.clock import Clock
 from semq.config.settings import Settings
 from semq.config.web import OidcSection
+from semq.translations import Languages
 from semq.web import mounts
 from semq.web.access.limits import Attempts, Rates
 from semq.web.access.node_login import node_admins
@@ -26,7 +27,6 @@ from semq.web.node.audit import Audit
 from semq.web.node.database import Database
 from semq.web.node.operations import Operations, table
 from semq.web.node.snapshots import Snapshots
-from semq.web.pages.languages import Languages
 from semq.web.pages.templates import environment
 from semq.web.transport.bodies import ByteBudget
 from semq.web.transport.streams import Streams
@@ -76,7 +76,7 @@ class Web:
         self._snapshots = Snapshots(clock)
         parts = mounts.parts()
         self.folders = {part.name: part.folder for part in parts}
-        self.languages = Languages([folder / "translations" for folder in self.folders.values()])
+        self.languages = Languages([folder for part in parts for folder in part.translations])
         templates: list[Path] = [folder / "templates" for folder in self.folders.values()]
         self.templates = environment(templates, self.languages)
         self.routes = [route for part in parts for route in part.routes]

@@ -24,6 +24,7 @@ class Verdict(NamedTuple):
     """A row of the verdict table. Kinds: fine, open (may resolve by itself), exception (an operator must act)."""
 
     name: str
+    word: str
     kind: str
     carried: bool  #: whether runs of later dates judge the message again
     owner: str
@@ -33,56 +34,55 @@ class Verdict(NamedTuple):
 
 # fmt: off
 VERDICTS = (
-    Verdict("MATCHED", "fine", False, "nobody",
+    Verdict("MATCHED", "matched", "fine", False, "nobody",
             "Sender, hub and receiver agree on the outcome, and every acknowledgement was noted.",
             "Nothing."),
-    Verdict("IN_FLIGHT", "open", True, "nobody",
+    Verdict("IN_FLIGHT", "on its way", "open", True, "nobody",
             "At the end of the evidence, its last step is still within its time limit.",
             "No action: the next run decides."),
-    Verdict("WAITING_OFFLINE", "open", True, "receiver",
+    Verdict("WAITING_OFFLINE", "waiting for its receiver", "open", True, "receiver",
             "The hub keeps it for a receiver that was not online; without a hub, its sender does.",
             "If it waits for long, ask the receiver when its node comes online."),
-    Verdict("DROPPED_BY_POLICY", "fine", False, "nobody",
+    Verdict("DROPPED_BY_POLICY", "dropped as asked", "fine", False, "nobody",
             "Class 1: discarded because the target was offline, as its sender asked.",
             "Nothing."),
-    Verdict("REFUSED", "fine", False, "sender",
+    Verdict("REFUSED", "refused", "fine", False, "sender",
             "A responsible party refused it, and the sender's application was notified.",
             "Correct the document or the agreement and submit it again."),
-    Verdict("LOST_BEST_EFFORT", "fine", False, "sender",
+    Verdict("LOST_BEST_EFFORT", "lost, as its class allows", "fine", False, "sender",
             "Class 1 or 2, sent once and lost, as these classes allow.",
             "No action, or send such documents as class 3."),
-    Verdict("PARKED", "exception", True, "receiver",
+    Verdict("PARKED", "set aside", "exception", True, "receiver",
             "Set aside after too many failures, by the receiver's application or by the hub.",
             "Find the cause of the failure, correct it and requeue."),
-    Verdict("MISSING_AT_HUB", "exception", True, "sender",
+    Verdict("MISSING_AT_HUB", "not seen at the hub", "exception", True, "sender",
             "The sender has accepted it, and neither hub nor receiver has a trace of it.",
             "Inquire; the sender resends by itself."),
-    Verdict("NOT_DELIVERED", "exception", True, "hub",
+    Verdict("NOT_DELIVERED", "not delivered", "exception", True, "hub",
             "It left its sender or the hub, and the receiver never recorded it.",
             "Inquire; the party that holds it resends."),
-    Verdict("ACK_NOT_RETURNED", "exception", True, "receiver",
+    Verdict("ACK_NOT_RETURNED", "confirmation missing", "exception", True, "receiver",
             "The receiver recorded it or a party refused it, and the waiting party does not know.",
             "Acknowledge again, or inquire."),
-    Verdict("REACK_NOT_RETURNED", "exception", True, "sender",
+    Verdict("REACK_NOT_RETURNED", "last confirmation missing", "exception", True, "sender",
             "All have it; only the receiver lacks the confirmation of its acknowledgement.",
             "The receiver inquires."),
-    Verdict("DUPLICATE_DELIVERED", "exception", False, "receiver",
+    Verdict("DUPLICATE_DELIVERED", "delivered twice", "exception", False, "receiver",
             "The receiver recorded it more than once.",
             "Tell the receiver's application; compare the two records."),
-    Verdict("DIGEST_MISMATCH", "exception", False, "both ends",
+    Verdict("DIGEST_MISMATCH", "different contents", "exception", False, "both ends",
             "The same message was seen with different bytes.",
             "Stop: compare the two documents and find the party that changed one."),
-    Verdict("UNKNOWN_ORIGIN", "exception", False, "sender",
+    Verdict("UNKNOWN_ORIGIN", "unknown origin", "exception", False, "sender",
             "Hub or receiver has it, and the ledger of its sender has no line about it.",
             "Look for a forged message or a restored sender."),
-    Verdict("STATE_CONTRADICTION", "exception", False, "analyst",
+    Verdict("STATE_CONTRADICTION", "records contradict", "exception", False, "analyst",
             "The statements of two ledgers contradict each other.",
-            "Read its history in the report; look for a restored store or an altered ledger. If a restored receiver has"
-            " lost it, ask the sender to submit it again."),
-    Verdict("QUARANTINED", "exception", False, "analyst",
+            "Read its history in the report; look for a restored store or an altered ledger."),
+    Verdict("QUARANTINED", "unreadable record", "exception", False, "analyst",
             "A ledger line about it is unreadable or outside its dates.",
             "Extract the date again at that node, and check the line."),
-    Verdict("SOURCE_MISSING", "open", True, "its source",
+    Verdict("SOURCE_MISSING", "ledger missing", "open", True, "its source",
             "No verdict is possible: a ledger that should mention it was not delivered.",
             "Obtain the missing extract and run again."),
 )
@@ -250,7 +250,11 @@ FINDINGS = {
         "inquire",
     ),
     "sender_uninformed": ("The receiver has recorded it; its sender still waits.", "receiver", "reack"),
-    "settled_without_record": ("The sender has an outcome; the receiver has no record of it.", "", ""),
+    "settled_without_record": (
+        "The sender has an outcome, the receiver no record of it: it was lost, probably by a restored store.",
+        "sender",
+        "submit",
+    ),
     "released_without_record": ("The hub released its copy; the receiver has no record of it.", "sender", "inquire"),
     "waits_at_sender": (
         "Without a hub: accepted and not yet sent. Its receiver is offline, or it is held or scheduled.",
@@ -338,7 +342,14 @@ def judge(situation: Situation) -> VerdictRule:
     return next(rule for rule in RULES if rule.fits(situation))
 
 
+SUBMIT_AGAIN = "Ask the sender to submit it again."
+
+
+def next_step(finding: str, verdict: str) -> str:
+    """Return the next step: that of the finding if it has one of its own, else that of the verdict."""
+    return SUBMIT_AGAIN if FINDINGS.get(finding, ("", "", ""))[2] == "submit" else VERDICT[verdict].next_step
+
+
 def advice(finding: str, verdict: str) -> str:
-    """Return the meaning of the finding, if FINDINGS has it, and the next step of the verdict."""
-    sentence = FINDINGS.get(finding, ("", "", ""))[0]
-    return f"{sentence} {VERDICT[verdict].next_step}".strip()
+    """Return the meaning of the finding, if FINDINGS has it, and the next step."""
+    return f"{FINDINGS.get(finding, ('', '', ''))[0]} {next_step(finding, verdict)}".strip()

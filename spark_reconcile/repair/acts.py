@@ -30,7 +30,10 @@ UNKNOWN_MESSAGE: Mapping[str, Any] = {}  # the row of a message that the node do
 
 
 class RepairAct(NamedTuple):
-    """A row of the table of acts: the operation of the node for a deed and a side, and its description."""
+    """A row of the table of acts: the operation of the node for a deed and a side, and its description.
+
+    Without an operation, only people can do it.
+    """
 
     deed: str
     side: str
@@ -52,6 +55,8 @@ ACTS = (
               "acknowledge it again to sender and hub"),
     RepairAct("close", "sender", "failed.remove",
               "delete the row of the ended message; its history stays in the ledger"),
+    RepairAct("submit", "sender", "",
+              "its receiver has lost it: have your application submit it again"),
 )
 # fmt: on
 _ACT = {(act.deed, act.side): act for act in ACTS}  # by deed and side
@@ -134,6 +139,8 @@ async def apply_deed(client: Client, line: RepairLine, *, is_real: bool) -> Deed
     act = _ACT.get((line.deed, line.side))
     if act is None:
         return DeedResult(line.lk0, line.deed, "left", f"a {line.side} cannot do this")
+    if not act.operation:
+        return DeedResult(line.lk0, line.deed, "left", act.description)
     try:
         row = await _row(client, line.lk0, line.side)
         if row == UNKNOWN_MESSAGE:

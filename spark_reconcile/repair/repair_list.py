@@ -1,8 +1,9 @@
 """The repair lists: exceptions that nodes may repair through the protocol, one file per node, with an index.
 
 There are four safe deeds: ``inquire`` (ask the responsible party), ``resend`` (send the message again; the receiver
-drops a second copy), ``reack`` (acknowledge again), ``close`` (the sender deletes its row of an ended message). The
-index is signed if the hub is enrolled.
+drops a second copy), ``reack`` (acknowledge again), ``close`` (the sender deletes its row of an ended message).
+``submit`` names a document that its receiver has lost: only the sender's application can submit it again. The index is
+signed if the hub is enrolled.
 """
 
 import json
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 INDEX = "index.json"
-DEEDS = ("inquire", "resend", "reack", "close")
+DEEDS = ("inquire", "resend", "reack", "close", "submit")
 HUB = "hub"  #: name of the list for the hub, whatever its address; all instances of a hub use the same list
 _INDEX_MAX = 64 << 20
 _LINE_MAX = 1 << 16

@@ -8,16 +8,17 @@ The page needs no network and no script. Most of its numbers are also in summary
 | figures    | the three numbers of a verdict                                      |
 | page       | the page; its parts are in the modules and templates below          |
 | banner     | the result and the first steps                                      |
+| work       | whose work the exceptions are, and what to do                       |
 | sections   | the parts about the whole date                                      |
 | exceptions | exceptions.csv, and the choice of exceptions for the page           |
 | stories    | the exceptions on the page, with their ledger lines                 |
 | order      | the order of these lines                                            |
 | steps      | next steps: node and command                                        |
+| partners   | pages that can be sent to partners                                  |
 | pairs      | pairs.csv, and the pairs on the page                                |
 | drill      | the details of each pair                                            |
-| charts     | the charts                                                          |
 | labels     | headings of columns beside the cells, for narrow screens            |
-| words      | texts for events, states, durations and shares; verdicts in Chinese |
+| words      | texts for events, states, durations and shares                      |
 | summary    | summary.json                                                        |
 | metrics    | metrics.prom                                                        |
 | sheets     | files for spreadsheets                                              |
@@ -28,7 +29,9 @@ from datetime import date
 from typing import Any
 
 from semq.clock import Clock
+from semq.translations import CHOICES
 from spark_reconcile.extracts.manifest import canonical
+from spark_reconcile.language import report_name
 from spark_reconcile.repair.repair_list import INDEX
 from spark_reconcile.report.drill import worst_nodes
 from spark_reconcile.report.exceptions import write_exceptions
@@ -36,14 +39,17 @@ from spark_reconcile.report.findings import Findings, tally
 from spark_reconcile.report.metrics import metrics
 from spark_reconcile.report.page import PageContent, render
 from spark_reconcile.report.pairs import Pairs, date_counts, write_pairs
+from spark_reconcile.report.partners import FOLDER as PARTNERS
+from spark_reconcile.report.partners import write_partners
 from spark_reconcile.report.summary import summary
 from spark_reconcile.report.words import pair_name
+from spark_reconcile.report.work import work
 from spark_reconcile.run import readings, runs
 from spark_reconcile.run.runs import SUMMARY
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
 
-TREND_DAYS = 14
+PAIR_DAYS = 14  # dates of the details of a pair
 PAIRS = "pairs.parquet"
 _INDEX_MAX = 64 << 20
 
@@ -60,8 +66,7 @@ def write_report(
 
     ``history``: summaries of earlier dates, oldest first. ``begun``: start of the run by the monotonic clock.
     """
-    history = history[-TREND_DAYS:]
-    pairs = _pairs(findings, place, settings, [day for day, _ in history])
+    pairs = _pairs(findings, place, settings, [day for day, _ in history[-PAIR_DAYS:]])
     exceptions = write_exceptions(
         place / "exceptions.parquet",
         place / "exceptions.csv",
@@ -71,12 +76,15 @@ def write_report(
         [pair.name for pair in pairs.shown],
     )
     lines = readings.stories(findings.exception_lines, [row["lk0"] for row in exceptions.sample])
-    facts = summary(findings, pairs, exceptions)
-    content = PageContent(findings, facts, pairs, exceptions, lines, history, _deeds(place))
-    (place / "report.html").write(render(content, settings).encode())
+    rows = work(readings.exceptions_by_pair(findings.cells), findings)
+    facts = summary(findings, pairs, exceptions, rows)
+    content = PageContent(findings, facts, pairs, exceptions, lines, history, _deeds(place), rows)
+    for language in CHOICES:
+        (place / report_name(language)).write(render(content, settings, language).encode())
+    write_partners(place / "exceptions.parquet", place / PARTNERS, findings, settings)
     (place / SUMMARY).write(canonical(facts))
     seconds = clock.monotonic() - begun
-    (place / runs.METRICS).write(metrics(findings, clock.wall().timestamp(), seconds).encode())
+    (place / runs.METRICS).write(metrics(findings, clock.wall().timestamp(), seconds, rows).encode())
 
 
 def _pairs(findings: Findings, place: Place, settings: ReconcileSettings, days: list[date]) -> Pairs:

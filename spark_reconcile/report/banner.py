@@ -1,44 +1,50 @@
-"""The banner: whether the run is good and, if not, what to do first.
+"""The banner: how many documents need work, whose it is, and what to do first.
 
-One line for each exceeded threshold, with the responsible party and the next step, the most urgent verdict first; a
-threshold of the whole date also has the worst pair. Lines about missing extracts follow.
+It is followed by missing extracts, and folded, a line for each exceeded threshold, with the responsible party and the
+next step, the most urgent verdict first; a threshold of the whole date also has the worst pair.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spark_reconcile.judgement.verdicts import URGENCY, VERDICT
+from spark_reconcile.language import _, headline
 from spark_reconcile.report.figures import VerdictFigures
 from spark_reconcile.report.findings import Findings
 from spark_reconcile.report.pairs import Pair, Pairs
 from spark_reconcile.report.sections import breach_words
+from spark_reconcile.report.work import PartyWork
 from spark_reconcile.run.limits import Breach
 from spark_reconcile.sources.gaps import Gap
 from spark_reconcile.sources.inputs import THE_HUB, UNKNOWN_STORE
 
 Row = dict[str, Any]
+ANALYSTS_STEP = "Ask why there are so many of them, or change the threshold."
 # Sign, CSS class and heading of each outcome.
 OUTCOMES = {
     "implausible": ("✗", "bad", "The volume is implausible"),
-    "breached": ("✗", "bad", "A threshold is exceeded"),
+    "breached": ("✗", "bad", "Thresholds are exceeded"),
     "partial": ("!", "open", "Incomplete: sources or runs are missing or late"),
     "met": ("✓", "fine", "Complete, thresholds met"),
 }
 
 
-def banner(findings: Findings, pairs: Pairs, anchors: Mapping[str, str]) -> Row:
-    """Return the contents of the banner. ``anchors``: by verdict, the anchor of its first exceptions on the page."""
+def banner(findings: Findings, pairs: Pairs, rows: Sequence[PartyWork], anchors: Mapping[str, str]) -> Row:
+    """Return the contents of the banner.
+
+    ``rows``: the work of all parties. ``anchors``: by verdict, the anchor of its first exceptions on the page.
+    """
     outcome = outcome_of(findings)
     sign, kind, heading = OUTCOMES[outcome]
-    exceeded = len(findings.breaches)
-    if outcome == "breached" and exceeded > 1:
-        heading = f"{exceeded:,} thresholds are exceeded"
+    figures = findings.tally.figures()
     breaches = sorted(findings.breaches, key=_urgency)
     return {
         "outcome": outcome,
         "sign": sign,
         "kind": kind,
-        "heading": heading,
+        "headline": headline(figures.date, figures.found + figures.known, findings.messages),
+        "heading": _(heading),
+        "work": rows,
         "lines": [_breach(breach, findings, pairs, anchors) for breach in breaches],
         "gaps": [_gap(gap, findings) for gap in findings.absent],
     }
@@ -74,9 +80,7 @@ def _breach(breach: Breach, findings: Findings, pairs: Pairs, anchors: Mapping[s
         "anchor": anchors.get(breach.verdict, "verdicts"),
         "words": breach_words(breach, figures),
         "owner": verdict.owner if verdict.kind != "fine" else "analyst",
-        "next": verdict.next_step
-        if verdict.kind != "fine"
-        else "Ask why there are so many of them, or change the threshold.",
+        "next": verdict.next_step if verdict.kind != "fine" else ANALYSTS_STEP,
         "pair": pair,
         "pair_name": breach.pair,
         "pair_anchor": pair_anchors.get(breach.pair),
@@ -87,7 +91,7 @@ def _breach(breach: Breach, findings: Findings, pairs: Pairs, anchors: Mapping[s
 
 
 # The next step for a missing source whose ledger is unknown.
-_UNKNOWN = {
+UNKNOWN_STEPS = {
     THE_HUB: "have every process of the hub extract this date, then run the date again",
     UNKNOWN_STORE: "its delivered ledgers do not mention some institutions: find the process of the hub that serves "
     "them, have it extract and deliver, then run the date again",
@@ -97,6 +101,6 @@ _UNKNOWN = {
 def _gap(gap: Gap, findings: Findings) -> Row:
     if gap.is_late:
         return {"gap": gap, "command": f"semq reconcile backfill --from {gap.day} --to {findings.day}"}
-    step = _UNKNOWN.get(gap.name)
+    step = UNKNOWN_STEPS.get(gap.name)
     command = "" if step else f"semq reconcile extract --business-date {gap.day} --config FILE"
     return {"gap": gap, "step": step, "command": command}

@@ -22,7 +22,9 @@ def pair_details(findings: Findings, pairs: Pairs, groups: Sequence[Row], settin
     for group in groups:
         for message in group["messages"]:
             name = pair_name(message["row"]["sender"], message["row"]["receiver"])
-            by_pair.setdefault(name, []).append({**message, "verdict": group["verdict"], "words": group["words"]})
+            by_pair.setdefault(name, []).append(
+                {**message, "verdict": group["verdict"], "words": group["words"], "step": group["step"]}
+            )
     return [
         {
             "anchor": f"p{number}",

@@ -7,6 +7,8 @@ the first.
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from spark_reconcile.language import _
+
 OF_THIS_DATE, FOUND_NOW, KNOWN_BEFORE = (
     "of this date",
     "of earlier dates (found now)",
@@ -36,7 +38,7 @@ class VerdictFigures(NamedTuple):
 
     def words(self) -> str:
         """Return the numbers other than 0, each with its name; "0 of this date" if all are 0."""
-        return ", ".join(f"{count:,} {name}" for name, count in self.parts if count) or f"0 {OF_THIS_DATE}"
+        return ", ".join(f"{count:,} {_(name)}" for name, count in self.parts if count) or f"0 {_(OF_THIS_DATE)}"
 
     def plus(self, other: "VerdictFigures") -> "VerdictFigures":
         return VerdictFigures(*map(sum, zip(self, other, strict=True)))

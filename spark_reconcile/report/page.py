@@ -10,22 +10,26 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from semq.foreign_text import in_page
+from semq.translations import ENGLISH, used
 from spark_reconcile.days import Calendar
-from spark_reconcile.report import charts, drill, sections, stories
+from spark_reconcile.judgement.verdicts import VERDICT
+from spark_reconcile.language import LANGUAGES
+from spark_reconcile.report import drill, sections, stories
 from spark_reconcile.report.banner import banner
 from spark_reconcile.report.exceptions import Exceptions
 from spark_reconcile.report.findings import Findings
 from spark_reconcile.report.labels import labelled
 from spark_reconcile.report.pairs import Pairs
-from spark_reconcile.report.words import CHINESE, duration, event_words, percent, side_word
+from spark_reconcile.report.words import duration, event_words, percent, side_word
+from spark_reconcile.report.work import PartyWork
 from spark_reconcile.settings import ReconcileSettings
 
 BREACHES_SHOWN = 30
 DOCUMENTS_SHOWN = 20  # documents in pieces that are not MATCHED
 NODES_SHOWN = 30  # repair lists, the longest first
 SOURCES_SHOWN = 300  # rows of each of the two tables of ledgers
-SOURCES_OPEN = 12  # complete ledgers shown without unfolding
-ABSENT_SHOWN = 30  # missing extracts in the banner, the most messages first
+WORK_FIRST, GAPS_FIRST = 5, 2  # rows of work and missing extracts that are not folded
+WORK_SHOWN, ABSENT_SHOWN = 60, 30  # rows of work and missing extracts in all, those with the most messages first
 
 
 class PageContent(NamedTuple):
@@ -38,41 +42,47 @@ class PageContent(NamedTuple):
     lines: Mapping[str, list[dict[str, Any]]]  #: ledger lines by LK0
     history: sections.History
     repair: Mapping[str, int]  #: number of deeds by node
+    work: list[PartyWork]
 
 
-def render(content: PageContent, settings: ReconcileSettings) -> str:
-    """Return the page as one HTML text that refers to no other file or server."""
+def render(content: PageContent, settings: ReconcileSettings, language: str = ENGLISH) -> str:
+    """Return the page in a language, as one HTML text that refers to no other file or server."""
+    with used(language):
+        return _render(content, settings, language)
+
+
+def _render(content: PageContent, settings: ReconcileSettings, language: str) -> str:
     f = content.findings
     groups = stories.by_finding(f, content.exceptions.sample, content.lines, content.pairs)
-    by_verdict = {group["verdict"].name: group for group in reversed(groups)}
-    ages, latency = sections.ages(f.tally), sections.latency(f.tally)
-    page: str = _template(f.calendar).render(
+    anchors = {group["verdict"].name: f"f-{group['finding']}" for group in reversed(groups)}
+    page: str = template(f.calendar).render(
         f=f,
         facts=content.facts,
-        banner=banner(f, content.pairs, {name: f"f-{group['finding']}" for name, group in by_verdict.items()}),
+        language=language,
+        banner=banner(f, content.pairs, content.work, anchors),
+        anchors=anchors,
+        verdict_of=VERDICT,
+        contacts=settings.contacts,
+        work_first=WORK_FIRST,
+        work_shown=WORK_SHOWN,
+        gaps_first=GAPS_FIRST,
         breaches_shown=BREACHES_SHOWN,
         documents_shown=DOCUMENTS_SHOWN,
         duration=duration,
         young_ms=settings.in_flight_s * 1000,
         verdicts=sections.verdicts(f, settings),
         sources=sections.sources(f, settings),
-        sources_open=SOURCES_OPEN,
         sources_shown=SOURCES_SHOWN,
         absent_shown=ABSENT_SHOWN,
         lines=_lines(f),
-        chinese=CHINESE,
         names=settings.names,
         pairs=content.pairs,
         matrix=drill.matrix(content.pairs),
         drill=drill.pair_details(f, content.pairs, groups, settings),
         trend=sections.trend(f, content.facts, content.history),
-        ages=ages,
-        ages_chart=charts.columns(ages, "age", "exceptions", "Exceptions by age") if ages else None,
-        latency=latency,
-        latency_chart=_latency_chart(latency) if latency else None,
+        ages=sections.ages(f.tally),
+        latency=sections.latency(f.tally),
         groups=groups,
-        by_verdict=by_verdict,
-        opened=next((message["anchor"] for group in groups for message in group["messages"] if message["story"]), ""),
         precision=sections.precision(f),
         sheet=content.exceptions.sheet,
         stories_max=settings.stories_max,
@@ -84,24 +94,23 @@ def render(content: PageContent, settings: ReconcileSettings) -> str:
 
 
 @cache
-def _template(calendar: Calendar) -> Any:
+def template(calendar: Calendar, name: str = "page.html") -> Any:
+    """Return a template; times are written in the zone of the calendar."""
     environment = Environment(
         loader=PackageLoader("spark_reconcile.report", "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        extensions=["jinja2.ext.i18n"],
     )
+    environment.install_gettext_callables(LANGUAGES.gettext, LANGUAGES.ngettext, newstyle=True)  # type: ignore[attr-defined]
     environment.filters["thousands"] = lambda number: f"{number:,}"
-    environment.filters["counted"] = lambda number, noun: f"{number:,} {noun}{'' if number == 1 else 's'}"
+    environment.filters["at_least_0"] = lambda number: max(number, 0)
     environment.filters["percent"] = percent
     environment.filters["seconds"] = lambda at: f"{calendar.local(at)[:19]} {calendar.local(at)[23:]}"
     environment.filters["minutes"] = lambda at: f"{calendar.local(at)[:16]} {calendar.local(at)[23:]}"
-    return environment.get_template("page.html")
-
-
-def _latency_chart(rows: list[dict[str, Any]]) -> Any:
-    return charts.columns(rows, "within", "messages", "Messages by time from acceptance to record")
+    return environment.get_template(name)
 
 
 def _lines(findings: Findings) -> list[dict[str, Any]]:

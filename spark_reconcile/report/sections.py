@@ -1,44 +1,35 @@
 """The parts of the page about the whole date: verdicts, sources, trend, ages and latency."""
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
 from spark_reconcile.judgement.assessment import AGES, LATENCIES
 from spark_reconcile.judgement.verdicts import EXCEPTIONS, VERDICT, VERDICTS
-from spark_reconcile.report import charts
+from spark_reconcile.language import _
 from spark_reconcile.report.figures import VerdictFigures
 from spark_reconcile.report.findings import Findings, Tally
-from spark_reconcile.report.words import CHINESE, duration, longer, percent_above, span
+from spark_reconcile.report.words import duration, longer, off_by, percent_above, span
 from spark_reconcile.run.limits import Breach
 from spark_reconcile.settings import Limit, ReconcileSettings
 from spark_reconcile.sources.clocks import WRONG_FROM_MS, Skew
 from spark_reconcile.sources.gaps import Gap
 from spark_reconcile.sources.inputs import STATE, Source
 
+TREND_DAYS = 30
+CHART_REM = 6  # height of the highest bar of the trend
+KINDS = ("exception", "open", "fine")  # kinds of verdicts in the order of the page
 History = Sequence[tuple[date, dict[str, Any]]]
 
 
-def both_names(verdict: str) -> str:
-    """Return the name of a verdict in English and Chinese."""
-    return f"{verdict} {CHINESE[verdict]}"
-
-
-def verdicts(findings: Findings, settings: ReconcileSettings) -> dict[str, Any]:
-    """Return all verdicts with their counts and thresholds, and the exceptions as bars."""
+def verdicts(findings: Findings, settings: ReconcileSettings) -> list[dict[str, Any]]:
+    """Return all verdicts with their counts and thresholds, exceptions first."""
     breached = {breach.verdict for breach in findings.breaches if not breach.pair}
-    rows: list[dict[str, Any]] = [
+    return [
         {"verdict": verdict, "figures": findings.tally.figures(verdict.name), "breached": verdict.name in breached,
          "limit": limit_words(settings.limits.get(verdict.name))}
-        for verdict in VERDICTS
+        for verdict in sorted(VERDICTS, key=lambda verdict: KINDS.index(verdict.kind))
     ]  # fmt: skip
-    bars = [
-        {"verdict": row["verdict"].name, "called": both_names(row["verdict"].name), "from": name, "messages": count}
-        for row in rows
-        for name, count in row["figures"].parts
-        if row["verdict"].kind == "exception" and row["figures"].all
-    ]
-    return {"rows": rows, "chart": charts.bars(bars, "Exceptions by verdict") if bars else None}
 
 
 def limit_words(limit: Limit | None) -> str:
@@ -59,16 +50,20 @@ def breach_words(breach: Breach, figures: VerdictFigures | None = None) -> str:
     if breach.what == "max_count":
         measured = new
     elif breach.what == "max_rate":
-        measured = f"{percent_above(breach.found, breach.accepted)} of {breach.of:,} messages ({new})"
+        share = percent_above(breach.found, breach.accepted)
+        measured = _("%(share)s of %(of)s messages (%(new)s)") % {"share": share, "of": f"{breach.of:,}", "new": new}
     else:
-        measured = f"the oldest is {longer(int(breach.found) * 1000, int(breach.accepted) * 1000)} old"
-    return f"{measured}; accepted: {_accepted(breach.what, breach.accepted)}"
+        age = longer(int(breach.found) * 1000, int(breach.accepted) * 1000)
+        measured = _("the oldest is %(age)s old") % {"age": age}
+    return measured + _("; accepted: %(limit)s") % {"limit": _accepted(breach.what, breach.accepted)}
 
 
 def _accepted(what: str, value: float) -> str:
     if what == "max_count":
-        return f"at most {value:,.0f}" if value else "none"
-    return f"at most {100 * value:.12g} %" if what == "max_rate" else f"at most {duration(int(value) * 1000, 4)} old"
+        return _("at most %(value)s") % {"value": f"{value:,.0f}"} if value else _("none")
+    if what == "max_rate":
+        return _("at most %(value)s") % {"value": f"{100 * value:.12g} %"}
+    return _("at most %(value)s old") % {"value": duration(int(value) * 1000, 4)}
 
 
 def sources(findings: Findings, settings: ReconcileSettings) -> dict[str, list[dict[str, Any]]]:
@@ -105,7 +100,7 @@ def _source(findings: Findings, source: Source, settings: ReconcileSettings) -> 
         "note": source.note or ("it was made before the date was over" if m and m.watermark < m.window_end else ""),
         "rows": m.rows if m else None,
         "until": m.watermark if m else None,
-        "clock": "" if m is None else "the reference" if is_hub else _clock_words(skew),
+        "clock": "" if m is None else _("the reference") if is_hub else _clock_words(skew),
         "is_clock_wrong": m is not None and not is_hub and skew is not None and abs(skew.ms) >= WRONG_FROM_MS,
         "sha": m.files[0].sha256[:12] if m and m.files else "",
         "signed": bool(m and m.signature),
@@ -115,11 +110,11 @@ def _source(findings: Findings, source: Source, settings: ReconcileSettings) -> 
 
 def _clock_words(skew: Skew | None) -> str:
     if skew is None:
-        return "not known"
+        return _("not known")
     if not skew.is_known_to_differ:
-        return f"right to within {span(skew.within_ms)}"
-    unsteady = " (unsteady)" if skew.agreeing * 2 < skew.of else ""
-    return f"{'fast' if skew.ms > 0 else 'slow'} by {span(abs(skew.ms))} ± {span(skew.within_ms)}{unsteady}"
+        return _("right to within %(time)s") % {"time": span(skew.within_ms)}
+    unsteady = _(" (unsteady)") if skew.agreeing * 2 < skew.of else ""
+    return f"{off_by(skew.ms)} ± {span(skew.within_ms)}{unsteady}"
 
 
 def precision(findings: Findings) -> dict[str, Any]:
@@ -130,22 +125,18 @@ def precision(findings: Findings) -> dict[str, Any]:
 
 
 def trend(findings: Findings, facts: dict[str, Any], history: History) -> dict[str, Any] | None:
-    """Return messages and verdicts of earlier dates and of this one; None if no earlier date was published."""
+    """Return messages and verdicts of earlier dates and of this one; None if no earlier date was published.
+
+    ``chart``: a bar for each of the last TREND_DAYS dates, also for those without a run.
+    """
     days = [*history, (findings.day, facts)]
     if len(days) < 2:
         return None
-    occurring = [name for name in EXCEPTIONS if any(summary["verdicts"].get(name) for _, summary in days)]
-    shown = ["MATCHED", *occurring]
-    if any(summary["verdicts"].get("SOURCE_MISSING") for _, summary in days):
-        shown.append("SOURCE_MISSING")
-    volume = [{"day": day.isoformat()[5:], "messages": summary["messages"]} for day, summary in days]
-    series = [
-        {"day": day.isoformat()[5:], "verdict": name, "rank": rank, "messages": summary["verdicts"].get(name, 0)}
-        for day, summary in days
-        for rank, name in enumerate(occurring)
-        if summary["verdicts"].get(name) or rank == 0  # a date without exceptions keeps its place
-    ]
-    exceptions_chart = charts.stacked(series, occurring, "Exceptions by business date and verdict") if series else None
+    shown = ["MATCHED"]
+    shown += [name for name in (*EXCEPTIONS, "SOURCE_MISSING") if any(all_[1]["verdicts"].get(name) for all_ in days)]
+    exceptions = {day: int(summary["exceptions"]) for day, summary in days}
+    most = max(exceptions.values()) or 1
+    dates = [findings.day - timedelta(days=back) for back in reversed(range(TREND_DAYS))]
     return {
         "shown": shown,
         "rows": [
@@ -153,8 +144,11 @@ def trend(findings: Findings, facts: dict[str, Any], history: History) -> dict[s
              "counts": [summary["verdicts"].get(name, 0) for name in shown]}
             for day, summary in days
         ],
-        "messages_chart": charts.columns(volume, "day", "messages", "Messages by business date"),
-        "exceptions_chart": exceptions_chart,
+        "chart": [
+            {"label": f"{day:%m-%d}" if day.day == 1 or day in (dates[0], dates[-1]) else "", "day": day,
+             "exceptions": exceptions.get(day), "height": f"{CHART_REM * exceptions.get(day, 0) / most:.2f}"}
+            for day in dates
+        ],
     }  # fmt: skip
 
 
@@ -162,7 +156,7 @@ def ages(tally: Tally) -> list[dict[str, Any]]:
     """Return exceptions and open messages by age, including those of earlier dates; empty if there are none."""
     rows: list[dict[str, Any]] = [{"age": label, "exceptions": 0, "open": 0, "messages": 0} for _, label in AGES]
     columns = {"exception": "exceptions", "open": "open"}
-    for (_, verdict, bucket), count in tally.ages.items():
+    for (_scope, verdict, bucket), count in tally.ages.items():
         kind = VERDICT[verdict].kind
         if kind in columns:
             rows[bucket][columns[kind]] += count
@@ -174,7 +168,7 @@ def latency(tally: Tally) -> list[dict[str, Any]]:
     """Return the messages of the date by time from acceptance to record; empty if none was recorded."""
     counts = [tally.latencies.get(bucket, 0) for bucket in range(len(LATENCIES))]
     total, so_far, rows = sum(counts), 0, []
-    for (_, label), count in zip(LATENCIES, counts, strict=True):
+    for (_bound, label), count in zip(LATENCIES, counts, strict=True):
         so_far += count
         rows.append({"within": label, "messages": count, "so_far": so_far, "total": total})
     return rows if total else []

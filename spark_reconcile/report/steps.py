@@ -40,6 +40,7 @@ COMMANDS = {
     "msg.inquire":   "semq msg inquire {lk0}",
     "msg.resend":    "semq msg resend {lk0} --why {why}",
     "failed.remove": "semq failed remove {lk0} --why {why}",
+    "": "semq msg trace {lk0}",  # its business key, for the application that submits it again
 }
 # fmt: on
 _DEEDS = {(act.deed, act.side): COMMANDS[act.operation] for act in ACTS}

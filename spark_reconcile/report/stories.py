@@ -9,12 +9,12 @@ from typing import Any
 
 from semq.store.rows import Event, Side
 from spark_reconcile.extracts.events import EVENTS_OF, NOTES, mask
-from spark_reconcile.judgement.verdicts import FINDINGS, URGENCY, VERDICT
+from spark_reconcile.judgement.verdicts import FINDINGS, URGENCY, VERDICT, next_step
 from spark_reconcile.report.findings import Findings
 from spark_reconcile.report.order import in_order
 from spark_reconcile.report.pairs import Pairs
 from spark_reconcile.report.steps import next_steps, owners
-from spark_reconcile.report.words import app_key_type, event_words, side_word, span, state_words
+from spark_reconcile.report.words import app_key_type, event_words, off_by, side_word, state_words
 from spark_reconcile.run.readings import STORY_LINES
 
 Row = dict[str, Any]
@@ -37,6 +37,7 @@ def by_finding(findings: Findings, sample: Sequence[Row], lines: Mapping[str, li
         meaning, _, deed = FINDINGS.get(finding, ("", "", ""))
         groups.append({
             "finding": finding, "verdict": VERDICT[verdict], "words": meaning, "deed": deed, "messages": messages,
+            "step": next_step(finding, verdict),
             "figures": findings.tally.figures(finding=finding), "where": _worst_pairs(pairs, finding),
         })  # fmt: skip
     return sorted(groups, key=lambda group: URGENCY.index(group["verdict"].name))
@@ -103,7 +104,7 @@ class _MessageTexts:
 
     def _clocks(self, lines: Sequence[Row]) -> list[tuple[str, str]]:
         wrong = {line["node"]: self._skew[line["node"]] for line in lines if line["node"] in self._skew}
-        return [(node, f"{'fast' if ms > 0 else 'slow'} by {span(abs(ms))}") for node, ms in sorted(wrong.items())]
+        return [(node, off_by(ms)) for node, ms in sorted(wrong.items())]
 
 
 def unreadable(line: Row, lk0: str, hubs: Collection[str]) -> str:

@@ -1,5 +1,6 @@
 """summary.json: the findings of a run, for programs. Equal inputs give equal bytes."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from spark_reconcile.judgement.assessment import AGES, LATENCIES
@@ -8,14 +9,16 @@ from spark_reconcile.report.exceptions import Exceptions
 from spark_reconcile.report.findings import Findings, Tally
 from spark_reconcile.report.pairs import Pair, Pairs
 from spark_reconcile.report.sheets import SheetSize
+from spark_reconcile.report.work import PartyWork, work_facts
 from spark_reconcile.sources.evidence import VERSION
 
 SUMMARY_VERSION = 1
+WORK_MAX = 1000  # rows of work, those with the most documents
 
 
-def summary(findings: Findings, pairs: Pairs, exceptions: Exceptions) -> dict[str, Any]:
+def summary(findings: Findings, pairs: Pairs, exceptions: Exceptions, work: Sequence[PartyWork]) -> dict[str, Any]:
     """Return the contents of summary.json."""
-    f = findings
+    f, figures = findings, findings.tally.figures()
     return {
         "schema_version": SUMMARY_VERSION,
         "rules_version": VERSION,
@@ -43,6 +46,8 @@ def summary(findings: Findings, pairs: Pairs, exceptions: Exceptions) -> dict[st
         },
         "other_dates": f.other_dates,
         "exceptions": sum(count for name, count in f.verdicts.items() if VERDICT[name].kind == "exception"),
+        "need_work": {"date": figures.date, "earlier": figures.found + figures.known},
+        "work": work_facts(work[:WORK_MAX]),
         "ages": _ages(f.tally, "date"),
         "latency": _latency(f.tally),
         "pairs": [_pair(pair, pairs.tallies[pair.name]) for pair in pairs.shown],

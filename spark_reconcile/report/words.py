@@ -1,10 +1,11 @@
-"""Texts of the report: events and states in words, verdicts in Chinese, durations and shares."""
+"""Texts of the report: events and states in words, durations and shares."""
 
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
 from semq.store.rows import Event, Side
+from spark_reconcile.language import _
 
 SIDES = {Side.SENDER: "sender", Side.HUB: "hub", Side.RECEIVER: "receiver"}
 
@@ -42,28 +43,6 @@ EVENTS: dict[tuple[Side | None, Event], str] = {
     (None, Event.VIOLATION): "violation refused",
     (None, Event.OPERATOR): "operator acted",
 }
-
-# The verdicts in Chinese, shown beside their names.
-CHINESE = {
-    "MATCHED": "一致",
-    "IN_FLIGHT": "在途",
-    "WAITING_OFFLINE": "对方离线待投",
-    "DROPPED_BY_POLICY": "按策略丢弃",
-    "REFUSED": "已拒收",
-    "LOST_BEST_EFFORT": "尽力而为未达",
-    "PARKED": "已搁置",
-    "MISSING_AT_HUB": "中心缺失",
-    "NOT_DELIVERED": "未送达",
-    "ACK_NOT_RETURNED": "确认未返回",
-    "REACK_NOT_RETURNED": "再确认未返回",
-    "DUPLICATE_DELIVERED": "重复送达",
-    "DIGEST_MISMATCH": "摘要不符",
-    "UNKNOWN_ORIGIN": "来源不明",
-    "STATE_CONTRADICTION": "状态矛盾",
-    "QUARANTINED": "已隔离",
-    "SOURCE_MISSING": "缺少来源",
-}
-
 
 # States of a message in one ledger (``situation``), in words.
 STATE_WORDS = {
@@ -134,6 +113,12 @@ def span(ms: int) -> str:
     if ms < 10_000:
         return f"{ms / 1000:.2g} s" if ms < 1000 else f"{ms / 1000:.1f} s"
     return duration(round(ms, -3))
+
+
+def off_by(ms: int) -> str:
+    """Return by how much a clock is fast or slow."""
+    text = _("fast by %(time)s") if ms > 0 else _("slow by %(time)s")
+    return text % {"time": span(abs(ms))}
 
 
 def longer(ms: int, than_ms: int) -> str:

@@ -5,7 +5,7 @@ run unchanged.
 """
 
 from dataclasses import asdict, dataclass, field
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,6 +23,7 @@ from spark_reconcile.repair import repair_list
 from spark_reconcile.report import write_report
 from spark_reconcile.report.banner import outcome_of
 from spark_reconcile.report.findings import Findings, tally
+from spark_reconcile.report.sections import TREND_DAYS
 from spark_reconcile.run import limits, readings, runs, stages
 from spark_reconcile.run.documents import write_documents
 from spark_reconcile.run.runs import Run
@@ -147,7 +148,7 @@ def _publish(
 ) -> RunResult:
     begun = clock.monotonic()
     findings = _compare(spark, settings, evidence, new_run, progress)
-    history = runs.history(reports, request.day, 7 * settings.plausible_weeks)
+    history = runs.history(reports, request.day, max(7 * settings.plausible_weeks, TREND_DAYS - 1))
     _apply_limits(findings, settings, history)
     with progress.step("write the report"):
         deeds = _write_repair(findings, new_run, request.sign)
@@ -267,7 +268,8 @@ def _apply_limits(findings: Findings, settings: ReconcileSettings, history: list
     findings.breaches = limits.breaches(findings.counts(), settings.limits)
     for pair, pair_limits in settings.pair_thresholds.items():
         findings.breaches += limits.breaches(findings.counts_of(pair), pair_limits)
-    earlier = [summary["messages"] for day, summary in history if day.weekday() == findings.day.weekday()]
+    days = {findings.day - timedelta(weeks=back + 1) for back in range(settings.plausible_weeks)}
+    earlier = [summary["messages"] for day, summary in history if day in days]
     findings.plausibility = limits.plausibility(
         findings.messages, earlier, settings.plausible_low, settings.plausible_high
     )

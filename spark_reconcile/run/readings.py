@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from semq.store.rows import Event, Side
 from spark_reconcile.extracts.events import NOTE_EVENTS
+from spark_reconcile.judgement.verdicts import EXCEPTIONS
 from spark_reconcile.storage import Place
 from spark_reconcile.tables import read_batches, read_rows, rows_of
 
@@ -89,6 +90,21 @@ def profile(cells: Place) -> list[Row]:
     if not parts:
         return []
     rows: list[Row] = added_up(pa.concat_tables(parts)).to_pylist()
+    return rows
+
+
+def exceptions_by_pair(cells: Place) -> list[Row]:
+    """Return the numbers of exceptions by sender, receiver, verdict and finding."""
+    keys = ["sender", "receiver", "verdict", "finding"]
+    wanted = pa.array(EXCEPTIONS, pa.string())
+    parts = [
+        pa.table(batch.filter(pc.is_in(batch["verdict"], value_set=wanted)).select([*keys, "messages"]))
+        for batch in read_batches(cells)
+    ]
+    if not parts:
+        return []
+    summed = pa.concat_tables(parts).group_by(keys, use_threads=False).aggregate([("messages", "sum")])
+    rows: list[Row] = summed.rename_columns([*keys, "messages"]).to_pylist()
     return rows
 
 

@@ -18,7 +18,8 @@ from spark_reconcile.extracts.manifest import canonical, date_folder
 from spark_reconcile.storage import Place
 
 CURRENT, RESULT, SUMMARY, METRICS = "CURRENT", "_RESULT.json", "summary.json", "metrics.prom"
-_METRICS_MAX = 1 << 20  # bytes; the labels are closed sets
+METRICS_FILE = "semq-reconcile.prom"
+_METRICS_MAX = 1 << 20  # bytes; the labels are closed sets and a bounded number of nodes
 _MOMENT = "%Y%m%dT%H%M%SZ"
 _RUN = re.compile(r"run=([0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}-[0-9a-f]{4})")
 _JSON_MAX = 64 << 20  # bytes; every summary is smaller
@@ -85,11 +86,15 @@ def point_to(reports: Place, run: Run) -> None:
 
 
 def copy_metrics(reports: Place, day: date, file: str) -> None:
-    """Replace ``file`` (empty: none) by the metrics of the current run of a date, unless a later date has a run.
+    """Replace ``file`` by the metrics of the current run of a date, unless a later date has a run.
+
+    ``file``: empty for METRICS_FILE in the folder of the runs; none on an object store.
 
     The file gets mode 0644, because the collector is another user. Raises OSError.
     """
     run = current(reports, day)
+    if not file and reports.is_local:
+        file = str(reports / METRICS_FILE)
     if not file or run is None or any(later > day and current(reports, later) for later in dates(reports)):
         return
     Place.at(file).write((run.place / METRICS).read(_METRICS_MAX))

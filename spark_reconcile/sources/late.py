@@ -34,12 +34,21 @@ def sources(gaps: Iterable[Gap], known: Collection[Source]) -> list[Source]:
     return [Source(gap.day, gap.name, "LATE") for gap in gaps if gap.is_late and (gap.name, gap.day) not in late]
 
 
+def has_unseen(extracts: Place, reports: Place, day: date) -> bool:
+    """Return whether a complete extract of a date has arrived that the present run of the date has not examined."""
+    run = runs.current(reports, day)
+    known = run.summary.get("sources", ()) if run is not None else ()
+    seen = {(each["source"], each["watermark"], tuple(each["sha256"])) for each in known}
+    return any(
+        (m.source, m.watermark, tuple(part.sha256 for part in m.files)) not in seen for m in _complete(extracts, day)
+    )
+
+
 class _EarlierDate:
     """The complete extracts of an earlier date, and those that its current run has used."""
 
     def __init__(self, extracts: Place, reports: Place, day: date, carried: Run | None) -> None:
-        manifests = (_manifest(folder) for folder in (extracts / date_folder(day)).folders())
-        self._delivered = [m for m in manifests if m is not None and m.day == day and m.watermark >= m.window_end]
+        self._delivered = _complete(extracts, day)
         run = runs.current(reports, day)
         known = run.summary.get("sources", ()) if run is not None else ()
         of_date = (each for each in known if each["business_date"] == f"{day}")
@@ -51,6 +60,12 @@ class _EarlierDate:
         """Whether the open messages lack a delivered extract. ``name``: as in ``Gap``."""
         ledgers = [m for m in self._delivered if name in (m.source, m.node) or (name == THE_HUB and m.is_hub)]
         return bool(ledgers) and (self._is_stale or any((m.source, m.watermark) not in self._used for m in ledgers))
+
+
+def _complete(extracts: Place, day: date) -> list[Manifest]:
+    """Return the manifests of a date's extracts that were made after its end."""
+    manifests = (_manifest(folder) for folder in (extracts / date_folder(day)).folders())
+    return [m for m in manifests if m is not None and m.day == day and m.watermark >= m.window_end]
 
 
 def _manifest(folder: Place) -> Manifest | None:

@@ -14,7 +14,7 @@ from semq.service.operations.figures import BACKLOGS
 from semq.status_words import WORDS
 from semq.store.views.figures import KINDS
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Outcome, SendStatus
-from tests.console.texts import CONSOLE, WEB, all_texts, plurals
+from tests.console.texts import CONSOLE, RECONCILIATION, WEB, all_texts, plurals
 from tests.service.monitoring.test_health import VIOLATIONS, checks, with_datagram_path
 
 ANSWERS = {Arrival.NOT, Arrival.SETTLED}  # no row has them
@@ -48,7 +48,7 @@ def test_every_figure_over_time_has_a_name() -> None:
     assert {*charts, *KINDS, *(queue for queues in BACKLOGS.values() for queue in queues)} == FIGURES.keys()
 
 
-@pytest.mark.parametrize("package", [CONSOLE, WEB], ids=["console", "web"])
+@pytest.mark.parametrize("package", [CONSOLE, WEB, RECONCILIATION], ids=["console", "web", "reports"])
 def test_every_text_is_translated_and_none_is_left_over(package: Path) -> None:
     with (package / "translations" / "zh.po").open("rb") as stream:
         translations = {message.id: message.string for message in read_po(stream) if message.id}
@@ -64,7 +64,7 @@ def test_every_text_is_translated_and_none_is_left_over(package: Path) -> None:
     assert {id_[0]: id_[1] for id_ in translations if not isinstance(id_, str)} == plurals(package)
 
 
-@pytest.mark.parametrize("package", [CONSOLE, WEB], ids=["console", "web"])
+@pytest.mark.parametrize("package", [CONSOLE, WEB, RECONCILIATION], ids=["console", "web", "reports"])
 def test_each_thing_has_one_name_in_chinese(package: Path) -> None:
     text = (package / "translations" / "zh.po").read_text("utf-8")
     assert [word for word in ("平台", "报文", "加封") if word in text] == []  # hub, message, sealed

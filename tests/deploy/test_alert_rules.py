@@ -1,8 +1,10 @@
 """Each alert rule fires when it should, and stays silent at healthy nodes, with the series that nodes really export."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 import pytest
@@ -13,6 +15,8 @@ from platform_node.node import HubNode
 from semq.engine.latency import Latency, Stage
 from semq.service.monitoring.metrics import render
 from spark_reconcile.report.metrics import metrics as reconciliation_metrics
+from spark_reconcile.report.work import PartyWork
+from spark_reconcile.sources.gaps import Gap
 from tests.deploy import promtool
 from tests.deploy.programs import PROMTOOL
 from tests.deploy.promtool import evaluate, expectation, firing, growing, samples, series
@@ -212,6 +216,15 @@ def _without_instance(name: str) -> str:
     for instance in ("hub", "sender", "receiver", NODE["instance"]):
         name = name.replace(f'instance="{instance}"', "")
     return name.replace('job="node"', 'job="semq"')
+
+
+def test_promtool_accepts_the_metrics_of_a_run_with_the_labels_of_nodes() -> None:
+    parties = [PartyWork("sender", ("1.a",), 3, (), "", ""), PartyWork("both ends", ("1.a", "1.b"), 1, (), "", "")]
+    text = reconciliation_metrics(findings(absent=[Gap("1.c.1.1", date(2026, 11, 20), 5)]), 1.9e9, 60.0, parties)
+    assert 'semq_reconcile_node_exceptions{node="1.a"} 4\n' in text
+    assert 'semq_reconcile_node_unjudged_messages{node="1.c"} 5\n' in text
+    done = subprocess.run([str(PROMTOOL), "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
 def reconciliation() -> str:

@@ -67,7 +67,6 @@ bench/reconciliation/test_invention.py       slow            spark
 spark_reconcile/sources/test_footer.py       slow            spark
 spark_reconcile/extracts/test_extract.py     slow            spark
 spark_reconcile/report/test_steps.py         slow            spark
-spark_reconcile/report/test_charts.py        slow            spark
 spark_reconcile                        -                     spark
 local_node/virtual                     slow,processes        -
 bench/test_beside.py::test_small_documents_are_measured_alone_and_beside_large_ones[documents slow,processes,deep  bench

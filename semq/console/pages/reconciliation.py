@@ -13,10 +13,11 @@ from semq.console.runs import RunFolder
 from semq.console.words import OUTCOMES
 from semq.web.errors import NoSuchPage
 from semq.web.pages.visit import Visit, page
-from spark_reconcile.judgement.verdicts import VERDICT
+from spark_reconcile.judgement.verdicts import VERDICT, next_step
+from spark_reconcile.language import headline
 
-DATES_MAX, TREND_MAX, PAIRS_MAX = 60, 14, 200  # dates of the table and of the chart; pairs of a run
-EXCEPTIONS_MAX = 50  # on a page
+DATES_MAX, TREND_MAX, PAIRS_MAX = 60, 30, 200  # dates of the table and of the chart; pairs of a run
+EXCEPTIONS_MAX, WORK_MAX = 50, 60  # on a page
 CHART_WIDTH, CHART_HEIGHT = 640, 120  # in units of the picture
 
 
@@ -77,8 +78,11 @@ async def run(visit: Visit) -> Response:
         if name in VERDICT
     ]
     verdicts.sort(key=lambda row: ("exception", "open", "fine").index(row["verdict"].kind))
+    need = shown.summary.get("need_work")
     return show(
         visit, "run.html", run=shown, word=OUTCOMES[shown.outcome], verdicts=verdicts, filters=filters, rows=rows,
+        headline=headline(need["date"], need["earlier"], shown.summary["messages"]) if need else "",
+        work=(shown.summary.get("work") or [])[:WORK_MAX], next_step=next_step, verdict_of=VERDICT,
         path_of_run=path, breaches=shown.summary.get("breaches") or [],
         pairs=(shown.summary.get("pairs") or [])[:PAIRS_MAX],
         next=href(path, **filters, after=next_row) if next_row else None,

@@ -1,58 +1,10 @@
-"""Languages of pages: English texts are in the sources, translations in .po files."""
+"""The language of pages: that of the cookie, or the one that the browser prefers."""
 
-from collections.abc import Iterable
-from contextvars import ContextVar
-from copy import copy
-from functools import cache
-from io import BytesIO
-from pathlib import Path
-
-from babel.messages.mofile import write_mo
-from babel.messages.pofile import read_po
-from babel.support import NullTranslations, Translations
 from starlette.requests import Request
 
+from semq.translations import CHOICES, ENGLISH
+
 COOKIE = "semq_language"
-ENGLISH = "en"
-# Language | its name
-CHOICES = {"en": "English", "zh": "中文"}
-
-_current: ContextVar[str] = ContextVar("semq_web_language", default=ENGLISH)
-
-
-class Languages:
-    """The translations of all pages."""
-
-    def __init__(self, folders: Iterable[Path]) -> None:
-        """``folders``: each has .po files, for instance zh.po."""
-        self._by_language: dict[str, NullTranslations] = {}
-        for file in (file for folder in folders for file in sorted(folder.glob("*.po"))):
-            translations = copy(_translations_in(file))
-            if file.stem in self._by_language:
-                translations.add_fallback(self._by_language[file.stem])
-            self._by_language[file.stem] = translations
-
-    def gettext(self, text: str) -> str:
-        return str(self._translations().gettext(text))
-
-    def ngettext(self, singular: str, plural: str, count: int) -> str:
-        return str(self._translations().ngettext(singular, plural, count))
-
-    def _translations(self) -> NullTranslations:
-        return self._by_language.get(_current.get(), _ENGLISH)
-
-
-@cache  # a process may have the pages of many nodes
-def _translations_in(file: Path) -> Translations:
-    return Translations(BytesIO(_compiled(file)))
-
-
-_ENGLISH = NullTranslations()
-
-
-def use(language: str) -> None:
-    """Use a language for the rest of this task."""
-    _current.set(language)
 
 
 def language_of(request: Request) -> str:
@@ -74,10 +26,3 @@ def _weighed(part: str) -> tuple[float, str]:
     except ValueError:
         weight = 0.0
     return weight, name.strip().partition("-")[0]
-
-
-def _compiled(file: Path) -> bytes:
-    compiled = BytesIO()
-    with file.open("rb") as source:
-        write_mo(compiled, read_po(source, locale=file.stem))
-    return compiled.getvalue()

@@ -9,8 +9,8 @@ from markupsafe import Markup
 
 from semq.foreign_text import shown
 from semq.moments import moment_text, utc_text
+from semq.translations import Languages
 from semq.web.access.csrf import FIELD
-from semq.web.pages.languages import Languages
 
 
 class CompiledTemplates(BytecodeCache):

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from semq import translations
 from semq.access_rights import AccessRole
 from semq.app.errors import IncompleteAnswer
 from semq.errors import SemqError
@@ -25,7 +26,7 @@ from semq.transport.peer import network_of
 from semq.web.access import csrf
 from semq.web.access.visitor import Visitor, peer_of
 from semq.web.errors import BadRequest, NotSignedIn, RoleMissing
-from semq.web.pages import languages
+from semq.web.pages.languages import language_of
 from semq.web.pages.templates import token_field
 from semq.web.services import Web, web_of
 from semq.web.transport import event_stream
@@ -48,7 +49,7 @@ class Visit:
     def __init__(self, request: Request, web: Web, visitor: Visitor | None, secret: str) -> None:
         self.request = request
         self.web = web
-        self.language = languages.language_of(request)
+        self.language = language_of(request)
         self._visitor = visitor
         self._secret = secret
         self.unreached: dict[str, Any] = {}  #: stores of a hub whose part is missing in answers, and the reasons
@@ -124,7 +125,7 @@ class Visit:
 
     def translator(self) -> Callable[[str], str]:
         """Return a function that translates into the language of this visit."""
-        languages.use(self.language)
+        translations.use(self.language)
         return self.web.languages.gettext
 
     def render(self, template: str, http_status: int = 200, **context: Any) -> Response:
@@ -134,7 +135,7 @@ class Visit:
         common = {
             "visitor": self._visitor, "may": self.may, "csrf": token, "csrf_field": lambda: token_field(token),
             "node": str(settings.address), "kind": settings.node.kind, "path": self.request.url.path,
-            "language": self.language, "languages": languages.CHOICES, "notice": self._notice(),
+            "language": self.language, "languages": translations.CHOICES, "notice": self._notice(),
             "query": self.query, "translated": translated, "unreached": self.unreached,
         }  # fmt: skip
         text = self.web.templates.get_template(template).render(common | context)

@@ -1,9 +1,11 @@
 """The grid: every situation has exactly one verdict, every row is reached, and a typing error fails at import."""
 
 from itertools import product
+from pathlib import Path
 
 import pytest
 
+from semq.translations import used
 from spark_reconcile.judgement import verdicts
 from spark_reconcile.judgement.situation import HUBS, RECEIVERS, REMARKS, SENDERS, Situation
 from spark_reconcile.judgement.verdicts import (
@@ -17,6 +19,7 @@ from spark_reconcile.judgement.verdicts import (
     advice,
     judge,
 )
+from spark_reconcile.language import _
 from spark_reconcile.repair.repair_list import DEEDS
 
 REQUIRED = ["MATCHED", "IN_FLIGHT", "WAITING_OFFLINE", "MISSING_AT_HUB", "NOT_DELIVERED", "ACK_NOT_RETURNED",
@@ -42,6 +45,14 @@ def test_the_required_verdicts_exist_once() -> None:
     assert set(REQUIRED) <= set(names)
     assert len(names) == len(set(names))
     assert {verdict.kind for verdict in VERDICTS} == {"fine", "open", "exception"}
+
+
+def test_the_documentation_has_every_verdict_with_its_words_in_both_languages() -> None:
+    text = (Path(verdicts.__file__).parents[1] / "DESIGN.md").read_text("utf-8")
+    for row in VERDICTS:
+        with used("zh"):
+            cells = (row.name, row.word, _(row.word), row.kind, row.owner, row.meaning, row.next_step)
+        assert f"| {' | '.join(cells)} |" in text
 
 
 def test_every_situation_has_a_verdict_and_every_row_of_the_grid_is_reached() -> None:

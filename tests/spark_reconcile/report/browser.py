@@ -1,4 +1,4 @@
-"""The layout of a page in a headless browser: content beyond the edge, cut texts, sizes of bars and texts.
+"""The layout of a page in a headless browser: content beyond the edge, and scrolled boxes.
 
 The page is put into frames with the widths of screens, with all its folds open.
 """
@@ -20,28 +20,18 @@ _FLAGS = (
 )  # fmt: skip
 _MEASURE = """
 const measured = page => {
+const ends = [...page.querySelectorAll(".banner h2, .banner .work tbody tr")].map(row => row.getBoundingClientRect().bottom);
 for (const fold of page.querySelectorAll("details")) fold.open = true;
 const isVisible = element => element.getClientRects().length;
-const visible = [...page.querySelectorAll("body *")].filter(element => isVisible(element) && !element.closest("svg"));
+const visible = [...page.querySelectorAll("body *")].filter(element => isVisible(element));
 const described = element => element.tagName + "." + element.className + ": " + element.textContent.trim().slice(0, 60);
-const pictures = [...page.querySelectorAll("svg")].filter(isVisible);
-const texts = pictures.flatMap(picture => [...picture.querySelectorAll("text")].map(text => [picture, text]));
-const isCut = ([picture, text]) => {
-  const inner = text.getBoundingClientRect(), outer = picture.getBoundingClientRect();
-  return inner.right > outer.right + 1 || inner.left < outer.left - 1 || inner.bottom > outer.bottom + 1;
-};
 return {
+  ends: ends,
   width: page.documentElement.scrollWidth,
   beyond: visible.filter(element => element.getBoundingClientRect().right > page.documentElement.clientWidth + 1)
     .map(described),
   scrolled: visible.filter(element => element.scrollWidth > element.clientWidth + 1 && element.clientWidth
     && getComputedStyle(element).overflowX != "visible").map(described),
-  cut: texts.filter(isCut).map(([picture, text]) => text.textContent),
-  pictures: pictures.length,
-  bars: [...page.querySelectorAll("figure ul")].filter(isVisible).length,
-  bar_heights: [...page.querySelectorAll("figure ul i")].filter(isVisible)
-    .map(bar => bar.getBoundingClientRect().height),
-  text_height_min: Math.min(99, ...texts.map(([picture, text]) => text.getBoundingClientRect().height)),
 };
 };
 const frames = [...document.querySelectorAll("iframe")];

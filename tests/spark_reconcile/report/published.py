@@ -99,7 +99,7 @@ def publish(folder: Path, spark: SparkSession) -> PublishedReports:
     office = Office(folder, clock)
     write(office)
     limits = {"1.b>1.a": {"MATCHED": Limit(max_rate=0.1)}}
-    settings = replace(office.settings, names=NAMES, csv_rows_max=3, pair_thresholds=limits)
+    settings = replace(office.settings, names=NAMES, languages={"1.a": "zh"}, csv_rows_max=3, pair_thresholds=limits)
     results = [
         run(settings, RunRequest(day), clock, Progress(SystemClock(), io.StringIO()), spark) for day in (DAY, NEXT)
     ]

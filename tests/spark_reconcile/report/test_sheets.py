@@ -3,12 +3,15 @@
 import csv
 import io
 from pathlib import Path
+from typing import Any
 
 import duckdb
+import openpyxl
 import pandas as pd
 import polars as pl
 import pytest
 
+from spark_reconcile.report import sheets
 from spark_reconcile.report.sheets import CUT_NOTE, cell, write_sheet
 from spark_reconcile.storage import Place
 
@@ -57,7 +60,7 @@ def write(target: Path, count: int, rows_max: int) -> tuple[list[list[str]], tup
 
 def test_a_complete_file_has_no_note(tmp_path: Path) -> None:
     rows, sheet = write(tmp_path / "x.csv", 3, rows_max=3)
-    assert [file.name for file in tmp_path.iterdir()] == ["x.csv"]
+    assert {file.name for file in tmp_path.iterdir()} == {"x.csv", "x.xlsx"}
     assert rows == [["Name", "Number"], *([f"数据 {n}, a", f"{n}"] for n in range(3))]
     assert sheet == (3, 3)
     assert write(tmp_path / "x.csv", 0, rows_max=3) == ([["Name", "Number"]], (0, 0))
@@ -82,3 +85,14 @@ def test_other_programs_read_a_cut_file_with_their_own_defaults(tmp_path: Path) 
     assert list(pl.read_csv(file).iter_rows()) == expected
     frame = pd.read_csv(file)
     assert list(zip(frame["Name"].where(frame["Name"].notna(), None), frame["Number"], strict=True)) == expected
+
+
+def test_a_workbook_has_the_same_rows_with_texts_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sheets, "XLSX_ROWS_MAX", 4)
+    values: list[list[Any]] = [["=1+1", 1.5], ["1.10010", -2], ["数据\x07", None], ["", 0], ["beyond", 9]]
+    write_sheet(Place.at(tmp_path / "x.csv"), ["Name", "Number"], values, lambda row: row, 10, "x.parquet")
+    first = (tmp_path / "x.xlsx").read_bytes()
+    rows = list(openpyxl.load_workbook(tmp_path / "x.xlsx").active.iter_rows(values_only=True))
+    assert rows == [("Name", "Number"), ("=1+1", 1.5), ("1.10010", -2), ("数据\ufffd", None), ("", 0)]
+    write_sheet(Place.at(tmp_path / "x.csv"), ["Name", "Number"], values, lambda row: row, 10, "x.parquet")
+    assert (tmp_path / "x.xlsx").read_bytes() == first

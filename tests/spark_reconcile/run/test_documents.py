@@ -160,7 +160,7 @@ def test_a_document_has_the_verdict_of_its_worst_message(nights: Nights) -> None
     page = (nights.first / "report.html").read_text()
     assert f"{messages - pieces} documents and {pieces} pieces of large ones" in page
     assert "2 MATCHED, 3 IN_FLIGHT, 1 REFUSED, 2 NOT_DELIVERED" in page
-    assert f"see message <code><bdi>{OfficeMessage(201).lk0}</bdi></code>" in page
+    assert f"; <code><bdi>{OfficeMessage(201).lk0}</bdi></code>" in page
 
 
 def test_a_document_is_judged_again_with_its_messages_of_the_next_date(nights: Nights) -> None:
@@ -193,5 +193,5 @@ def test_open_messages_are_judged_again_until_they_are_settled(nights: Nights, s
     moved = {OfficeMessage(100 * LATE + 1).lk0, CROSSING.lk0, WAITING.lk0}
     assert {row["lk0"] for row in difference["sample"]} == moved
     page = Path(second.report).read_text()
-    assert "Messages by business date." in page
+    assert "Messages and verdicts by business date" in page
     assert "carried from an earlier date" in page

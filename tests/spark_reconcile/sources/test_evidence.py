@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from semq.clock import SystemClock
 from semq.engine.uplink import DIRECTLY
 from semq.store.rows import Event, Side
-from spark_reconcile import commands
+from spark_reconcile import nightly
 from spark_reconcile.extracts.manifest import canonical
 from spark_reconcile.progress import Progress
 from spark_reconcile.run import runs
@@ -320,17 +320,17 @@ def test_a_run_that_began_before_the_end_of_its_date_is_not_final(office: Office
 
 def test_a_date_is_run_again_if_its_run_is_not_final_or_an_earlier_date_was_run_since(office: Office) -> None:
     settings = office.settings
-    assert not commands.is_up_to_date(settings, DAY)
+    assert not nightly.is_up_to_date(settings, DAY)
     publish(office, DAY, hours=12)
-    assert not commands.is_up_to_date(settings, DAY)
+    assert not nightly.is_up_to_date(settings, DAY)
     first = publish(office, DAY)
-    assert commands.is_up_to_date(settings, DAY)
+    assert nightly.is_up_to_date(settings, DAY)
     publish(office, NEXT)  # carries no run
-    assert not commands.is_up_to_date(settings, NEXT)
+    assert not nightly.is_up_to_date(settings, NEXT)
     publish(office, NEXT, carried_from=first.name)
-    assert commands.is_up_to_date(settings, NEXT)
+    assert nightly.is_up_to_date(settings, NEXT)
     publish(office, DAY, hours=60)
-    assert not commands.is_up_to_date(settings, NEXT)
+    assert not nightly.is_up_to_date(settings, NEXT)
 
 
 def test_an_extract_made_before_the_end_of_its_date_makes_a_later_run_partial(office: Office) -> None:

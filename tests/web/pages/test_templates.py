@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from jinja2 import Environment
 
-from semq.web.pages.languages import Languages
+from semq.translations import Languages
 from semq.web.pages.templates import environment
 
 

@@ -1,0 +1,65 @@
+"""The work that a run leaves: how many documents need it, whose work it is, and what to type or whom to call.
+
+The rows are the head of the page, the messages to people (``notice``), and the pages for partners.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from spark_reconcile.judgement.verdicts import FINDINGS, SUBMIT_AGAIN, URGENCY, VERDICT
+from spark_reconcile.repair.repair_list import HUB
+from spark_reconcile.report.findings import Findings
+
+APPLY = "semq reconcile apply --business-date {day} --config FILE --reports FOLDER --yes"
+REPAIR = "repair"
+REPAIR_TEXT = "Repair through the protocol: type at this node"
+
+
+class PartyWork(NamedTuple):
+    """The documents that one party has to deal with in one way."""
+
+    role: str  #: sender, hub, receiver, both ends, or analyst
+    nodes: tuple[str, ...]  #: addresses of the party; empty for the analyst, or if they are not known
+    documents: int
+    verdicts: tuple[tuple[str, int], ...]  #: numbers of documents by verdict, the most urgent first
+    text: str  #: what to do, in English; a text of the translations
+    command: str  #: what to type at the node; empty if the party has to be called
+
+
+def work(rows: Iterable[dict[str, Any]], findings: Findings) -> list[PartyWork]:
+    """Return the work for exceptions, the largest number of documents first.
+
+    ``rows``: numbers of exceptions by sender, receiver, verdict and finding.
+    """
+    counted: dict[tuple[str, tuple[str, ...], str], Counter[str]] = {}
+    for row in rows:
+        role, way = _way(row["finding"], row["verdict"])
+        nodes = {"sender": (row["sender"],), "receiver": (row["receiver"],), HUB: (findings.hub,),
+                 "both ends": (row["sender"], row["receiver"])}.get(role, ())  # fmt: skip
+        counted.setdefault((role, tuple(filter(None, nodes)), way), Counter())[row["verdict"]] += row["messages"]
+    rows_of_work = [_work(*key, counts, findings.day.isoformat()) for key, counts in counted.items()]
+    return sorted(rows_of_work, key=lambda each: (-each.documents, each.nodes, each.text))
+
+
+def _way(finding: str, verdict: str) -> tuple[str, str]:
+    """Return the role that acts, and how: by the repair list, by submitting again, or as the verdict says."""
+    _meaning, side, deed = FINDINGS.get(finding, ("", "", ""))
+    if deed:
+        return side, SUBMIT_AGAIN if deed == "submit" else REPAIR
+    return VERDICT[verdict].owner, VERDICT[verdict].next_step
+
+
+def _work(role: str, nodes: tuple[str, ...], way: str, counts: Counter[str], day: str) -> PartyWork:
+    verdicts = sorted(counts.items(), key=lambda item: URGENCY.index(item[0]))
+    command = APPLY.format(day=day) if way == REPAIR else ""
+    text = REPAIR_TEXT if command else way
+    return PartyWork(role, nodes, counts.total(), tuple(verdicts), text, command)
+
+
+def work_facts(rows: Iterable[PartyWork]) -> list[dict[str, Any]]:
+    """Return the work for summary.json, with the words of the verdicts."""
+    return [
+        row._asdict() | {"verdicts": [[name, VERDICT[name].word, count] for name, count in row.verdicts]}
+        for row in rows
+    ]
