@@ -25,7 +25,8 @@ PAGES = {
         "/health", "/stuck?cause=HELD&partner=56001", "/failed", "/messages?find=nothing-has-this-name",
     ),
     "hub": (
-        "/", "/figures?period=week", "/held", "/held?target=56001", "/definitions", "/partners", "/reconciliation",
+        "/", "/figures?period=week", "/held", "/held?target=56001", "/definitions", "/partners",
+        "/certificates/revoke?which=10008", "/reconciliation",
         f"/reconciliation/{DAY}/{RUN}",
     ),
 }  # fmt: skip
