@@ -15,7 +15,7 @@ from semq.demo.reconciliation import run_command
 from semq.installation.configuration import HUB
 from semq.store.rows import Event, Side
 from semq.umx_t.pieces import PIECES_USER
-from semq.umx_t.status import AckStatus, AppStatus
+from semq.umx_t.status import AckStatus, AppStatus, SaveFwd
 from tests.campaign.world import BY_NAME, OLD, CampaignWorld
 from tests.crash import node_requests
 from tests.crash.excuses import AlarmLine
@@ -29,7 +29,8 @@ ALARMS = (Event.MISMATCH, Event.VIOLATION)
 # Table | condition of rows that still wait for something
 WAITING = {
     "tb_0031": "outcome IS NULL",
-    "tb_0030": f"app_status = {AppStatus.NEW:d} OR s_ack_status = {AckStatus.AS_INIT:d}"
+    "tb_0030": f"app_status = {AppStatus.NEW:d}"
+    f" OR (save_fwd = {SaveFwd.MUST:d} AND s_ack_status = {AckStatus.AS_INIT:d})"
     f" OR (p_ack_status = {AckStatus.AS_INIT:d} AND lk1 IS NOT NULL)",
     "tb_0031_submit": "reason_code IS NULL",
     "tb_0031_piece": "true",

@@ -14,6 +14,7 @@ import pytest
 import semq.engine
 from semq.engine.hub.copy_acts import ActOnCopies
 from semq.engine.receiver.answers import ActReport
+from semq.engine.sender.repetition import RepeatableDocument, read_repeatable, repetition
 from semq.engine.sender.scheduling import release_due, release_early
 from semq.store.work import Work
 from semq.umx_t.address import Address, NodeType
@@ -32,7 +33,7 @@ class TwiceStore(MemoryStore):
 
     def begin(self) -> None:
         super().begin()
-        self.kinds |= {kind(piece) for piece in self._open}
+        self.kinds |= {kind(piece) for piece in self._open if not piece.is_wait}
 
     def commit(self, fault: CommitFault = CommitFault.NONE) -> None:
         super().commit(CommitFault.REDONE if fault is CommitFault.NONE else fault)
@@ -116,13 +117,13 @@ def parked(trio: Trio) -> None:
 
 
 def link_down(trio: Trio) -> None:
-    """Documents that wait for the link: held, released, expired and removed; then lost packets, and crashes."""
+    """Documents that wait for the link: held, released, expired and repeated; then lost packets, and crashes."""
     trio.cut(trio.a)
     now_ms = int(trio.time.wall().timestamp() * 1000)
     trio.a.send(b"d1", b"d2")
-    trio.a.send(b"late", expires_at=now_ms + 5_000)
+    trio.a.send(b"late", b"late too", expires_at=now_ms + 5_000)
     trio.settle()
-    lk0, acts = trio.a.accepted[-3].lk0, trio.a.engine.acts
+    lk0, acts = trio.a.accepted[-4].lk0, trio.a.engine.acts
     acts.hold(lk0, True, "wait", lambda: None, fail)
     trio.settle()
     acts.hold(lk0, False, "go", lambda: None, fail)
@@ -135,9 +136,14 @@ def link_down(trio: Trio) -> None:
     trio.connect(trio.a)
     trio.connect(trio.b)
     trio.later(400)
-    for row in list(trio.a.store.tables.outbound.values()):
-        if row.outcome is not None:
-            acts.remove(row.lk0, "seen", lambda: None, fail)
+    ended = [row.lk0 for row in trio.a.store.tables.outbound.values() if row.outcome is not None]
+
+    def repeat(old: RepeatableDocument) -> None:
+        trio.a.engine.submit([repetition(old, "still wanted", trio.a.engine.core.now_ms())])
+
+    trio.a.engine.core.post(read_repeatable(ended[0], repeat), failed=fail)
+    for lk0 in ended[1:]:
+        acts.remove(lk0, "seen", lambda: None, fail)
     trio.b.crash()
     trio.connect(trio.b)
     trio.hub.custody.stores.retire((1, 9), "ops", "the disk is gone", lambda was: None, fail)

@@ -223,7 +223,7 @@ order            N23   0  120  cut,half_open,offline                 given out o
 order_skip       N24  12  150  cancel,poison,cut,half_open,offline   given past a gap
 returned_marker  S15   5   60  act_on_copies,restore_hub,offline     ended without a question to the receiver
 refused_once     I6   12  100  refusal,offline                       reported as refused, then delivered
-refused_earlier  18   10  100  strike_off,restore_local,hold,offline reported as refused, although delivered
+refused_earlier  18  150   30  strike_off,restore_local,hold,offline reported as refused, although delivered
 cancel_asked     S5   35   60  refusal,expiry,offline                cancelled without a request
 refusal_kept     H16   0   30  act_on_copies,offline                 a refusal that its sender never receives
 own_number       N6    0  100  rumours,offline                       a row that is taken for another by its number

@@ -1,6 +1,5 @@
 """Receipts as proofs, and the change of keys while documents are on their way."""
 
-import dataclasses
 from datetime import timedelta
 from hashlib import sha256
 
@@ -222,7 +221,7 @@ def test_a_refused_document_is_sealed_again_after_a_crash_when_the_directory_has
 
 
 def test_documents_whose_stored_key_is_lost_do_not_hide_later_ones(world: SealedWorld) -> None:
-    world.a.engine.core.settings = dataclasses.replace(world.a.engine.core.settings, claim_rows=2)
+    world.a.engine.core.settings = replace(world.a.engine.core.settings, claim_rows=2)
     sealing = world.a.sealing
     assert sealing is not None
     world.cut(world.b)

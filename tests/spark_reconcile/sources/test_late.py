@@ -40,7 +40,7 @@ def test_a_run_is_partial_while_a_lost_document_could_be_found_by_repeated_runs(
     second = reconcile(NEXT)
     assert (second.outcome, second.exit_code, second.carried["SOURCE_MISSING"]) == ("partial", 7, 1)
     page = Path(second.report).read_text()
-    assert f'delivered after the run of <span class="date">{DAY}</span>' in page
+    assert "It was delivered after the run of its date: repeat this run and all later ones." in page
     assert f"semq reconcile backfill --from {DAY} --to {NEXT}" in page
     assert "No ledger" not in page
     assert "No extract of this date" not in page
