@@ -86,7 +86,11 @@ def _removed(place: Place) -> str:
 
 
 def keep_schedule(
-    settings: ReconcileSettings, arguments: Sequence[str], clock: Clock, print_message: Callable[[str], None]
+    settings: ReconcileSettings,
+    arguments: Sequence[str],
+    clock: Clock,
+    print_message: Callable[[str], None],
+    sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """Start ``semq reconcile nightly`` every day at ``at``, as a process of its own; never returns.
 
@@ -95,7 +99,7 @@ def keep_schedule(
     moment = clock.wall()
     while True:
         while (now := clock.wall()) < moment:
-            time.sleep(min(CHECK_S, (moment - now).total_seconds()))
+            sleep(min(CHECK_S, (moment - now).total_seconds()))
         with subprocess.Popen([*COMMAND, *arguments], stdin=subprocess.DEVNULL) as night:
             try:
                 status = night.wait()

@@ -135,10 +135,11 @@ def test_a_schedule_starts_nights_and_tries_again_when_nothing_was_published(
         said.append(text)
         monkeypatch.setattr(nightly, "COMMAND", (sys.executable, "-c", program, f"{next(codes, 'x')}"))
 
-    monkeypatch.setattr("spark_reconcile.nightly.time.sleep", sleep)
     started("")
     with pytest.raises(StopIteration):
-        nightly.keep_schedule(office.settings, [], clock, lambda text: started(text) if len(said) < 3 else _stop())
+        nightly.keep_schedule(
+            office.settings, [], clock, lambda text: started(text) if len(said) < 3 else _stop(), sleep
+        )
     assert said[1] == "the night ended with status 69; the next is at 2026-11-21T12:15:00+00:00"
     assert said[2] == "the night ended with status 0; the next is at 2026-11-22T04:15:00+00:00"
     assert max(slept) == nightly.CHECK_S

@@ -95,7 +95,9 @@ async def test_an_expired_document_is_submitted_again_without_its_expiry(inproce
     await linked(b)
     await b.stop()
     async with Client(url_of(world.a.settings, world.a.port)) as sender:
-        old = (await sender.send("56001", b"late", expires_at=world.a.engine.core.now_ms() + 300)).lk0
+        expires_at = world.a.engine.core.now_ms() + 300
+        old = (await sender.send("56001", b"late", expires_at=expires_at)).lk0
+    await until(lambda: world.a.engine.core.now_ms() > expires_at)
     b = await inprocess.start_node(b.settings)
     (row,) = await until(world.failed)
     assert row["reason"][0] == "SEMQ-1206"
