@@ -15,8 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from semq.access_rights import AccessRole, AccessScope
-from semq.web.access.visitor import RIGHTS, rights_of
+from semq.access_rights import RIGHTS, AccessRole, AccessScope, rights_of
 from tests.depth import deeper
 from tests.service.inprocess import InProcess, linked
 from tests.web.api.shape import KINDS, document

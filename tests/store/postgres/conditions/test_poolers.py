@@ -1,7 +1,6 @@
 """Connection poolers in front of the server: PgBouncer, named with its remedy or used."""
 
 import os
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -21,6 +20,7 @@ from semq.store.postgres.errors import (
     StoreUnavailable,
 )
 from semq.store.reader import connection_parameters, missing_settings
+from tests.deploy.programs import PGBOUNCER
 from tests.store.postgres.conditions.role_database import RoleDatabase, doctor, note_in_chinese, running, start_and_stop
 
 POOLER = """
@@ -35,7 +35,6 @@ auth_file = {folder}/users
 pool_mode = {mode}
 """
 OPTIONS = "ignore_startup_parameters = options"
-PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
 
 
 @contextmanager
