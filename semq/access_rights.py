@@ -1,5 +1,6 @@
 """Rights: roles for people and programs, and scopes for programs."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
@@ -21,8 +22,10 @@ class AccessScope(StrEnum):
     EVENTS = "events"  #: follow the outcome of sent documents
 
 
+Right = AccessRole | AccessScope
+RIGHTS: dict[str, Right] = {str(right): right for right in (*AccessRole, *AccessScope)}
 # Right | the rights that it includes
-INCLUDED: dict[AccessRole | AccessScope, tuple[AccessRole | AccessScope, ...]] = {
+INCLUDED: dict[Right, tuple[Right, ...]] = {
     AccessRole.OPERATOR: (AccessRole.VIEWER,),
     AccessRole.ADMIN: (AccessRole.OPERATOR, AccessRole.VIEWER, AccessScope.EVENTS),
 }
@@ -31,3 +34,9 @@ if TYPE_CHECKING:
     RightName = str
 else:
     RightName = Literal[tuple(str(right) for right in (*AccessScope, *AccessRole))]
+
+
+def rights_of(names: Iterable[str]) -> frozenset[Right]:
+    """Return the rights with these names, and the rights that these include; unknown names are ignored."""
+    named = {RIGHTS[name] for name in names if name in RIGHTS}
+    return frozenset(named.union(*(INCLUDED.get(right, ()) for right in named)))

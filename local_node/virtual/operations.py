@@ -19,7 +19,7 @@ class ByHosted(Arguments, frozen=True, kw_only=True):
 
 
 class ServerChanges(OperationAnswer, frozen=True, kw_only=True):
-    """What a new reading of the file has changed."""
+    """The changes found by a new reading of the file."""
 
     added: list[str]
     removed: list[str]

@@ -1,4 +1,4 @@
-"""What operations tell about messages: rows of the queues and of the past, lines of the ledger, pages, counts.
+"""Answers of operations about messages: rows of the queues and of the past, lines of the ledger, pages, counts.
 
 The views make rows from the columns of tables, so they are typed mappings, whose fields are absent if a side or a state
 does not have them. Times are milliseconds since 1970 UTC; statuses are words.
@@ -162,7 +162,7 @@ class MessageBody(TypedDict, total=False):
 
 
 class AwaitedCause(TypedDict):
-    """What a message that is not stuck waits for, and when it will count as stuck."""
+    """The thing that a message waits for while it is not stuck, and the time from which it counts as stuck."""
 
     cause: str
     meaning: str

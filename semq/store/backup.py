@@ -42,7 +42,7 @@ IN_USE = "SELECT coalesce(to_regclass('tb_0031'), to_regclass('semq_version')) I
 
 
 class BackupNote(Struct, frozen=True):
-    """What a backup is a backup of: the content of backup.json."""
+    """The node and the state that a backup holds: the content of backup.json."""
 
     node: str  #: address
     made: str  #: time

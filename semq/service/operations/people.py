@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 from msgspec import UNSET, Meta, UnsetType
 
-from semq.access_rights import INCLUDED, AccessRole
+from semq.access_rights import AccessRole, rights_of
 from semq.answers import OperationAnswer
 from semq.clock import Clock, draw_secret
 from semq.moments import utc_text, utc_text_or_none
@@ -155,8 +155,8 @@ async def person(store: PostgresStore, name: str) -> Account | None:
 
 def check_role(account: Account, role: AccessRole, operation: str) -> None:
     """Raise PersonLacksRole if a person is disabled or lacks the role of an operation."""
-    given = {AccessRole(name) for name in account.roles if account.disabled_at is None}
-    if role not in given.union(*(INCLUDED.get(each, ()) for each in given)):
+    given = rights_of(account.roles) if account.disabled_at is None else frozenset()
+    if role not in given:
         has = ", ".join(account.roles) if given else "none: the user is disabled"
         raise PersonLacksRole(name=account.name, operation=operation, needs=role.value, has=has)
 

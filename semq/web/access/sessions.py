@@ -12,13 +12,14 @@ from datetime import timedelta
 from starlette.requests import Request
 from starlette.responses import Response
 
+from semq.access_rights import rights_of
 from semq.clock import Clock
 from semq.config.web import HttpSection
 from semq.store import accounts
 from semq.store.accounts import AccountSession
 from semq.umx_t.address import Address
 from semq.web.access.secret import hash_of, new_secret
-from semq.web.access.visitor import Visitor, rights_of
+from semq.web.access.visitor import Visitor
 from semq.web.node.database import Database
 
 CACHE_S, CACHE_MAX = 1.0, 1000  # seconds until a session is read again; sessions in memory

@@ -6,11 +6,12 @@ The operations ``token.*`` of the node (``semq.service.operations.tokens``) make
 import math
 from collections import OrderedDict
 
+from semq.access_rights import rights_of
 from semq.clock import Clock
 from semq.service.operations.tokens import PREFIX, token_hash
 from semq.store import accounts
 from semq.store.accounts import Token
-from semq.web.access.visitor import Visitor, rights_of
+from semq.web.access.visitor import Visitor
 from semq.web.node.database import Database
 
 CACHE_S, CACHE_MAX = 1.0, 10_000  # seconds until a token is read again; tokens in memory

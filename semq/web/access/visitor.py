@@ -8,21 +8,13 @@ from collections.abc import Iterable
 from msgspec import Struct
 from starlette.requests import Request
 
-from semq.access_rights import INCLUDED, AccessRole, AccessScope
+from semq.access_rights import RIGHTS, AccessRole, AccessScope, Right
 from semq.app import Client
 from semq.web.errors import RoleMissing
 
-Right = AccessRole | AccessScope
-RIGHTS: dict[str, Right] = {str(right): right for right in (*AccessRole, *AccessScope)}
 # Rights to read payloads; only a visitor with the role ``payload`` may grant them
 PAYLOAD_RIGHTS = frozenset({AccessRole.PAYLOAD, AccessScope.RECEIVE})
 ALL_RIGHTS = frozenset(RIGHTS.values())
-
-
-def rights_of(names: Iterable[str]) -> frozenset[Right]:
-    """Return the rights with these names, and the rights that these include; unknown names are ignored."""
-    named = {RIGHTS[name] for name in names if name in RIGHTS}
-    return frozenset(named.union(*(INCLUDED.get(right, ()) for right in named)))
 
 
 def peer_of(request: Request) -> str:

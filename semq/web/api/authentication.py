@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
+from semq.access_rights import rights_of
 from semq.web.access import csrf
 from semq.web.access.limits import refusal_pause_s
-from semq.web.access.visitor import Visitor, peer_of, rights_of
+from semq.web.access.visitor import Visitor, peer_of
 from semq.web.errors import NotSignedIn
 from semq.web.transport.connection import CERTIFICATE
 

@@ -13,9 +13,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from semq.access_rights import Right
 from semq.errors import SemqError
 from semq.foreign_text import in_json
-from semq.web.access.visitor import Right, Visitor
+from semq.web.access.visitor import Visitor
 from semq.web.api.authentication import authenticate
 from semq.web.errors import RoleMissing
 from semq.web.services import Web, web_of

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from semq.access_rights import AccessScope
+from semq.access_rights import AccessScope, Right
 from semq.app import Client
 from semq.app.client import EVENTS, SUBMIT
 from semq.app.errors import LoginRefused
@@ -20,7 +20,7 @@ from semq.broker.users import Right as NodeRight
 from semq.clock import Clock, draw_secret
 from semq.service.access import APPLICATIONS, NO_PERMISSIONS, application_users
 from semq.web.access.node_login import LOGIN_S, LoginServices, is_node_admin, is_password_of, node_url
-from semq.web.access.visitor import ALL_RIGHTS, Right, Visitor
+from semq.web.access.visitor import ALL_RIGHTS, Visitor
 from semq.web.errors import TooManyRequests
 
 LOGINS_MAX, IDLE_S = 256, 300.0  # users with connections; time after which unused connections are closed

@@ -4,7 +4,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from semq.web.access.visitor import RIGHTS
+from semq.access_rights import RIGHTS
 from semq.web.errors import BadRequest
 from semq.web.pages.visit import Visit
 
