@@ -345,11 +345,29 @@ def judge(situation: Situation) -> VerdictRule:
 SUBMIT_AGAIN = "Ask the sender to submit it again."
 
 
+class FindingRow(NamedTuple):
+    """A row of FINDINGS; a finding without a row has empty texts."""
+
+    meaning: str = ""
+    side: str = ""
+    deed: str = ""
+
+
+def finding_of(name: str) -> FindingRow:
+    """Return the row of a finding."""
+    return FindingRow(*FINDINGS.get(name, ()))
+
+
+def acting_role(finding: str, verdict: str) -> str:
+    """Return the role that has to act: that of the finding's deed if it has one, else that of the verdict."""
+    return finding_of(finding).side or VERDICT[verdict].owner
+
+
 def next_step(finding: str, verdict: str) -> str:
     """Return the next step: that of the finding if it has one of its own, else that of the verdict."""
-    return SUBMIT_AGAIN if FINDINGS.get(finding, ("", "", ""))[2] == "submit" else VERDICT[verdict].next_step
+    return SUBMIT_AGAIN if finding_of(finding).deed == "submit" else VERDICT[verdict].next_step
 
 
 def advice(finding: str, verdict: str) -> str:
     """Return the meaning of the finding, if FINDINGS has it, and the next step."""
-    return f"{FINDINGS.get(finding, ('', '', ''))[0]} {next_step(finding, verdict)}".strip()
+    return f"{finding_of(finding).meaning} {next_step(finding, verdict)}".strip()

@@ -10,7 +10,7 @@ from typing import Any
 
 from semq.foreign_text import in_page
 from semq.translations import used
-from spark_reconcile.judgement.verdicts import FINDINGS, URGENCY, VERDICT, next_step
+from spark_reconcile.judgement.verdicts import URGENCY, VERDICT, acting_role, finding_of, next_step
 from spark_reconcile.report.findings import Findings
 from spark_reconcile.report.labels import labelled
 from spark_reconcile.report.page import template
@@ -74,15 +74,10 @@ def _page(
         return labelled(in_page(page))
 
 
-def _role(row: Row) -> str:
-    """Return the role that has to act."""
-    _, side, _ = FINDINGS.get(row["finding"], ("", "", ""))
-    return side or VERDICT[row["verdict"]].owner
-
-
 def _is_of(partner: str, row: Row) -> bool:
     """Return whether the partner has to act."""
-    return _role(row) in {"both ends", *(side for side in ("sender", "receiver") if row[side] == partner)}
+    role = acting_role(row["finding"], row["verdict"])
+    return role in {"both ends", *(side for side in ("sender", "receiver") if row[side] == partner)}
 
 
 def _described(partner: str, row: Row, findings: Findings) -> Row:
@@ -91,8 +86,9 @@ def _described(partner: str, row: Row, findings: Findings) -> Row:
     accepted = row["accepted_at"]
     return {
         "lk0": row["lk0"], "key_type": app_key_type(row), "verdict": VERDICT[row["verdict"]],
-        "words": FINDINGS.get(row["finding"], ("", "", ""))[0],
-        "is_sender": is_sender, "other": row["receiver"] if is_sender else row["sender"], "role": _role(row),
+        "words": finding_of(row["finding"]).meaning,
+        "is_sender": is_sender, "other": row["receiver"] if is_sender else row["sender"],
+        "role": acting_role(row["finding"], row["verdict"]),
         "accepted": findings.calendar.local(accepted)[:19] if accepted is not None else "",
         "is_yours": _is_of(partner, row), "step": next_step(row["finding"], row["verdict"]),
         "commands": [step.command for step in steps if step.node == partner],

@@ -8,7 +8,7 @@ message are foreign.
 import shlex
 from typing import Any, NamedTuple
 
-from spark_reconcile.judgement.verdicts import FINDINGS, VERDICT
+from spark_reconcile.judgement.verdicts import VERDICT, finding_of
 from spark_reconcile.repair.acts import ACTS
 from spark_reconcile.repair.repair_list import HUB
 
@@ -57,7 +57,7 @@ class NextStep(NamedTuple):
 def next_steps(row: dict[str, Any], day: str, hub: str, writer: str = "") -> list[NextStep]:
     """Return the steps for an exception, in order. ``hub``, ``writer``: addresses of these nodes; empty if unknown."""
     nodes = {"sender": row["sender"], "receiver": row["receiver"], HUB: hub, "writer": writer}
-    _, side, deed = FINDINGS.get(row["finding"], ("", "", ""))
+    _, side, deed = finding_of(row["finding"])
     rows = [(side, _DEEDS[deed, side])] if deed else [(s.at, s.command) for s in STEPS if s.verdict == row["verdict"]]
     why = shlex.quote(f"reconciliation {day}: {row['finding']}")
     values = {"lk0": shlex.quote(row["lk0"]), "day": day, "why": why}

@@ -9,7 +9,7 @@ from typing import Any
 
 from semq.store.rows import Event, Side
 from spark_reconcile.extracts.events import EVENTS_OF, NOTES, mask
-from spark_reconcile.judgement.verdicts import FINDINGS, URGENCY, VERDICT, next_step
+from spark_reconcile.judgement.verdicts import URGENCY, VERDICT, finding_of, next_step
 from spark_reconcile.report.findings import Findings
 from spark_reconcile.report.order import in_order
 from spark_reconcile.report.pairs import Pairs
@@ -34,7 +34,7 @@ def by_finding(findings: Findings, sample: Sequence[Row], lines: Mapping[str, li
     for finding, rows in groupby(sample, key=lambda row: row["finding"]):
         messages = [texts.describe(row, lines.get(row["lk0"], []), f"m{next(numbers)}") for row in rows]
         verdict = messages[0]["row"]["verdict"]
-        meaning, _, deed = FINDINGS.get(finding, ("", "", ""))
+        meaning, _, deed = finding_of(finding)
         groups.append({
             "finding": finding, "verdict": VERDICT[verdict], "words": meaning, "deed": deed, "messages": messages,
             "step": next_step(finding, verdict),

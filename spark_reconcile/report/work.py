@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from spark_reconcile.judgement.verdicts import FINDINGS, SUBMIT_AGAIN, URGENCY, VERDICT
+from spark_reconcile.judgement.verdicts import URGENCY, VERDICT, acting_role, finding_of, next_step
 from spark_reconcile.repair.repair_list import HUB
 from spark_reconcile.report.findings import Findings
 
@@ -34,7 +34,7 @@ def work(rows: Iterable[dict[str, Any]], findings: Findings) -> list[PartyWork]:
     """
     counted: dict[tuple[str, tuple[str, ...], str], Counter[str]] = {}
     for row in rows:
-        role, way = _way(row["finding"], row["verdict"])
+        role, way = acting_role(row["finding"], row["verdict"]), _way(row["finding"], row["verdict"])
         nodes = {"sender": (row["sender"],), "receiver": (row["receiver"],), HUB: (findings.hub,),
                  "both ends": (row["sender"], row["receiver"])}.get(role, ())  # fmt: skip
         counted.setdefault((role, tuple(filter(None, nodes)), way), Counter())[row["verdict"]] += row["messages"]
@@ -42,12 +42,9 @@ def work(rows: Iterable[dict[str, Any]], findings: Findings) -> list[PartyWork]:
     return sorted(rows_of_work, key=lambda each: (-each.documents, each.nodes, each.text))
 
 
-def _way(finding: str, verdict: str) -> tuple[str, str]:
-    """Return the role that acts, and how: by the repair list, by submitting again, or as the verdict says."""
-    _meaning, side, deed = FINDINGS.get(finding, ("", "", ""))
-    if deed:
-        return side, SUBMIT_AGAIN if deed == "submit" else REPAIR
-    return VERDICT[verdict].owner, VERDICT[verdict].next_step
+def _way(finding: str, verdict: str) -> str:
+    """Return how the role acts: by the repair list, or as the next step says."""
+    return REPAIR if finding_of(finding).deed not in ("", "submit") else next_step(finding, verdict)
 
 
 def _work(role: str, nodes: tuple[str, ...], way: str, counts: Counter[str], day: str) -> PartyWork:
