@@ -1,4 +1,4 @@
-"""``./run mutants [--room R] [--name TEXT] [--jobs N] [--json]``: try the planted faults.
+"""``./run mutants [--room R] [--name TEXT] [--jobs N] [--campaign MINUTES] [--json]``: try the planted faults.
 
 Exit status: 0 each fault was noticed or has a reason in ``SURVIVORS``, 1 one was not, 2 wrong arguments.
 """
@@ -16,7 +16,8 @@ from typing import TextIO
 from tests.planted.table import PlantedFault, read_faults
 from tests.planted.trial import BROKEN, KILLED, SURVIVED, TIMED_OUT, TrialResult, copy_of_sources, run_trial
 
-SECONDS_MAX = 600.0  # for one fault
+SECONDS_MAX = 600.0  # for one fault, without the load of a campaign
+CAMPAIGN_SEED = 1
 # Name of a fault | why nothing notices it.
 SURVIVORS: dict[str, str] = {
     "documents by SQL that are being withdrawn are read": "the unit decides whether it is accepted or withdrawn; both"
@@ -35,6 +36,13 @@ def main() -> int:
     parser.add_argument("--name", default="", metavar="TEXT", help="only faults whose name contains this text")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="faults at once (%(default)s)")
     parser.add_argument("--seconds", type=float, default=SECONDS_MAX, metavar="S", help="limit of one (%(default)g)")
+    parser.add_argument(
+        "--campaign",
+        type=float,
+        default=0.0,
+        metavar="MINUTES",
+        help="a campaign of this length must notice each fault, instead of the tests that its row names",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object at the end of standard output")
     arguments = parser.parse_args()
     faults = [
@@ -43,7 +51,10 @@ def main() -> int:
     ]  # fmt: skip
     if not faults or arguments.jobs < 1:
         parser.error("no fault has this room and name" if not faults else "--jobs counts from 1")
-    results = try_all(faults, arguments.jobs, arguments.seconds, sys.stderr if arguments.json else sys.stdout)
+    minutes = arguments.campaign
+    campaign = ("--minutes", str(minutes), "--seed", str(CAMPAIGN_SEED)) if minutes else ()
+    seconds_max = arguments.seconds + 60 * minutes
+    results = try_all(faults, arguments.jobs, seconds_max, sys.stderr if arguments.json else sys.stdout, campaign)
     report = as_json(results)
     if arguments.json:
         print(json.dumps(report, ensure_ascii=False))
@@ -52,8 +63,10 @@ def main() -> int:
     return 1 if any(result.outcome != KILLED and result.fault.name not in SURVIVORS for result in results) else 0
 
 
-def try_all(faults: list[PlantedFault], jobs: int, seconds_max: float, out: TextIO) -> list[TrialResult]:
-    """Try all faults, and print a line about each."""
+def try_all(
+    faults: list[PlantedFault], jobs: int, seconds_max: float, out: TextIO, campaign: tuple[str, ...]
+) -> list[TrialResult]:
+    """Try all faults, by the tests of each or by a campaign with these options, and print a line about each."""
     results: list[TrialResult] = []
     with tempfile.TemporaryDirectory(prefix="semq-planted-") as name, ThreadPoolExecutor(jobs) as pool:
         copies: SimpleQueue[Path] = SimpleQueue()
@@ -64,7 +77,7 @@ def try_all(faults: list[PlantedFault], jobs: int, seconds_max: float, out: Text
         def work(fault: PlantedFault) -> TrialResult:
             copy = copies.get()
             try:
-                return run_trial(fault, copy, seconds_max)
+                return run_trial(fault, copy, seconds_max, campaign)
             finally:
                 copies.put(copy)
 

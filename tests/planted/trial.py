@@ -22,6 +22,7 @@ KILLED, SURVIVED, BROKEN, TIMED_OUT = "killed", "survived", "broken", "timed out
 TESTS_FAILED = 1  # exit status of pytest, and of the simulator after a violation
 PYTEST = ("-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider")
 SIMULATOR = ("-m", "tests.simulation")
+CAMPAIGN = ("-m", "tests.campaign")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +51,17 @@ def _link(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-def run_trial(fault: PlantedFault, copy: Path, seconds_max: float) -> TrialResult:
-    """Put a defect into the copy, run what should notice it, and take the defect out again."""
+def run_trial(fault: PlantedFault, copy: Path, seconds_max: float, campaign: tuple[str, ...] = ()) -> TrialResult:
+    """Put a defect into the copy, run what should notice it, and take the defect out again.
+
+    ``campaign``: options of a campaign that should notice it instead of the tests of its row.
+    """
     path, began = copy / fault.file, time.monotonic()
     original = path.read_text("utf-8")
     changed = fault.applied(original)
     _replace(path, changed)
     try:
-        outcome, detail = _run(fault, copy, seconds_max)
+        outcome, detail = _run(fault, copy, seconds_max, campaign)
     finally:
         path.unlink()
         _link(str(ROOT / fault.file), str(path))
@@ -69,9 +73,13 @@ def _replace(path: Path, text: str) -> None:
     path.write_text(text, "utf-8")
 
 
-def _run(fault: PlantedFault, copy: Path, seconds_max: float) -> tuple[str, str]:
+def _run(fault: PlantedFault, copy: Path, seconds_max: float, campaign: tuple[str, ...]) -> tuple[str, str]:
     first, *options = fault.killers[0].split()
-    program = [*SIMULATOR, *options] if first == SIMULATE else [*PYTEST, *fault.killers]
+    is_of_pytest = not campaign and first != SIMULATE
+    if campaign:
+        program = [*CAMPAIGN, *campaign]
+    else:
+        program = [*PYTEST, *fault.killers] if is_of_pytest else [*SIMULATOR, *options]
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
     process = subprocess.Popen(
         [sys.executable, "-P", *program], cwd=copy, env=environment, stdin=subprocess.DEVNULL, text=True,
@@ -84,10 +92,11 @@ def _run(fault: PlantedFault, copy: Path, seconds_max: float) -> tuple[str, str]
     finally:
         _end_group(process)
     lines = [line for line in output.splitlines() if line.strip()]
-    failed = [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
+    said = ("document ", "alarm: ", "FAILED; ") if campaign else ("FAILED ", "ERROR ")
+    failed = [line for line in lines if line.startswith(said)]
     if process.returncode == 0:
         return SURVIVED, ""
-    outcome = KILLED if process.returncode == TESTS_FAILED and (failed or first == SIMULATE) else BROKEN
+    outcome = KILLED if process.returncode == TESTS_FAILED and (failed or not is_of_pytest) else BROKEN
     return outcome, (failed or lines[-1:] or [""])[0][:200]
 
 
