@@ -8,7 +8,6 @@ TABLE = """
 semq.transport.http_client             service/credentials/test_files.py
 semq.transport.tls_files               service/credentials/test_files.py
 semq.store.figure_tables               store/postgres/test_migration.py
-semq.store.backup                      cli/node/test_backup.py
 semq.store.views.stuck                 service/operations/test_overview.py
 semq.engine.direct                     flows/test_direct.py
 semq.cli.checkup.daemon_thread         cli/checkup/test_doctor.py

@@ -7,7 +7,6 @@ A backup is a folder, which has its name when it is complete:
     files/           if wanted: keys, passwords of roles, the configuration
 """
 
-import json
 import os
 import shutil
 import subprocess
@@ -17,9 +16,9 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psycopg
-from msgspec import Struct, field
-from msgspec.structs import asdict, fields
+from msgspec import Struct
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from semq import __version__
@@ -41,20 +40,25 @@ ROLES = """
 IN_USE = "SELECT coalesce(to_regclass('tb_0031'), to_regclass('semq_version')) IS NOT NULL"
 
 
-class BackupNote(Struct, frozen=True):
-    """The node and the state that a backup holds: the content of backup.json."""
+class BackupSubject(Struct, frozen=True):
+    """The node that is backed up, and when."""
 
     node: str  #: address
     made: str  #: time
-    semq: str = __version__
-    revision: str = ""  #: of the tables
-    owner: str = ""  #: role that has made the backup
-    roles: list[str] = field(default_factory=list)  #: others, which the dump names
-    checksums: dict[str, str] = field(default_factory=dict)  #: SHA-256 of each file
 
 
-def make(url: str, folder: Path, note: BackupNote, files: Mapping[str, Path]) -> BackupNote:
-    """Make a backup in a new folder, also while the node works; return the completed note.
+class BackupNote(BackupSubject, frozen=True):
+    """The node and the state that a backup holds: the content of backup.json."""
+
+    semq: str
+    revision: str  #: of the tables
+    owner: str  #: role that has made the backup
+    roles: list[str]  #: others, which the dump names
+    checksums: dict[str, str]  #: SHA-256 of each file
+
+
+def make(url: str, folder: Path, subject: BackupSubject, files: Mapping[str, Path]) -> BackupNote:
+    """Make a backup in a new folder, also while the node works; return its note.
 
     ``files``: name in the backup | file or folder to copy, if it exists. Raises BackupFailed, StoreUnavailable,
     SchemaTooOld without tables, SchemaTooNew, UnusablePath.
@@ -72,15 +76,15 @@ def make(url: str, folder: Path, note: BackupNote, files: Mapping[str, Path]) ->
         for name, source in files.items():
             _copy(source, unfinished / FILES / name)
         checksums = {str(file.relative_to(unfinished)): _checksum(file) for file in _files(unfinished)}
-        done = BackupNote(note.node, note.made, __version__, str(revision), owner, names, checksums)
-        write_safely(unfinished / NOTE, (json.dumps(asdict(done), indent=1) + "\n").encode(), 0o600)
+        note = BackupNote(subject.node, subject.made, __version__, str(revision), owner, names, checksums)
+        write_safely(unfinished / NOTE, msgspec.json.format(msgspec.json.encode(note), indent=1) + b"\n", 0o600)
         unfinished.rename(folder)
         sync_folder(folder.parent)
     except OSError as error:
         raise unusable_path_of(error) or error from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-    return done
+    return note
 
 
 def check(folder: Path) -> BackupNote:
@@ -88,16 +92,24 @@ def check(folder: Path) -> BackupNote:
 
     Raises BackupUnusable, SchemaTooNew, SchemaBeforeRelease.
     """
-    try:
-        read = json.loads((folder / NOTE).read_bytes())
-        note = BackupNote(**{each.name: read[each.name] for each in fields(BackupNote)})
-        changed = [name for name, checksum in note.checksums.items() if _checksum(folder / name) != checksum]
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise BackupUnusable(folder=str(folder), fault=str(error)) from error
-    if changed or DUMP not in note.checksums:
-        raise BackupUnusable("Files of the backup have changed.", folder=str(folder), files=changed)
+    note = _note_of(folder)
+    found = {str(file.relative_to(folder)): file for file in _files(folder)}
+    # A restore copies whole folders of files/, so nothing may have been added there.
+    names = {*note.checksums, *(name for name in found if name.startswith(f"{FILES}/"))}
+    now = {name: _checksum(file) for name, file in found.items() if name in names}
+    changed = sorted(name for name in names if name not in now or now[name] != note.checksums.get(name))
+    if changed or DUMP not in names:
+        raise BackupUnusable("Files of the backup have changed.", folder=str(folder), files=changed or [DUMP])
     schema_version.refuse_unknown(note.revision)
     return note
+
+
+def _note_of(folder: Path) -> BackupNote:
+    """Return the note of a backup. Raises BackupUnusable."""
+    try:
+        return msgspec.json.decode((folder / NOTE).read_bytes(), type=BackupNote)
+    except (OSError, UnicodeError, msgspec.MsgspecError, RecursionError) as error:
+        raise BackupUnusable(folder=str(folder), fault=str(error)) from error
 
 
 def refuse_used(url: str) -> None:
@@ -134,17 +146,28 @@ def restore_files(folder: Path, files: Mapping[str, Path]) -> tuple[list[str], l
     return copied, kept
 
 
-def delete_old(folder: Path, node: str, keep: int) -> list[str]:
-    """Delete the oldest backups of a node in a folder, except the newest ``keep``; return their names."""
-    found = []
-    for note in folder.glob(f"*/{NOTE}"):
-        facts = json.loads(note.read_bytes())
-        if facts["node"] == node:
-            found.append((str(facts["made"]), note.parent))
-    old = [backup for _, backup in sorted(found)[:-keep]]
+def delete_old(newest: Path, node: str, keep: int) -> tuple[list[str], list[str]]:
+    """Delete the oldest backups of a node beside its newest one, until ``keep`` remain with it; return their names.
+
+    Folders whose note is of no backup, or damaged, stay: their names are returned as the second.
+    """
+    found: list[tuple[str, Path]] = []
+    unknown: list[str] = []
+    for note in newest.parent.glob(f"*/{NOTE}"):
+        if note.parent == newest or note.parent.name.endswith(UNFINISHED):
+            continue
+        try:
+            facts = _note_of(note.parent)
+        except BackupUnusable:
+            unknown.append(note.parent.name)
+        else:
+            if facts.node == node:
+                found.append((facts.made, note.parent))
+    # The newest one counts and stays, whatever the clock said when the others were made.
+    old = [backup for _, backup in sorted(found, reverse=True)[keep - 1 :]]
     for backup in old:
         shutil.rmtree(backup)
-    return [backup.name for backup in old]
+    return [backup.name for backup in reversed(old)], sorted(unknown)
 
 
 def _run(url: str, program: str, *options: str) -> None:

@@ -113,11 +113,11 @@ async def record_frames(nodes: InProcess) -> dict[str, list[dict[str, Any]]]:
             await send_samples(client)
             await b.stop()
             kept = await client.send("56001", b"kept by the hub", app_key="trade/order//KEPT")
-            await until(lambda: bool(recorder.found.get("RECEIPTS INDICATION")))
+            # The hub answers the inquiry about its copy; once B is online, there is nothing to inquire about.
+            await until(lambda: bool(recorder.found.get("INQUIRIES CONFIRMATION")), 60)
             b = await nodes.start_node(b.settings)
             await linked(b)
             await client.wait_for_delivery(kept.lk0, timeout_s=60)
-            await until(lambda: bool(recorder.found.get("INQUIRIES CONFIRMATION")), 60)
     return dict(sorted(recorder.found.items()))
 
 
@@ -160,8 +160,8 @@ async def record_databases(nodes: InProcess, folder: Path) -> dict[str, list[str
             connection.execute("SELECT semq_send('56001', 'by SQL', 'trade/order//SQL')")
         waiting.append("by SQL")
         for name, node in started.items():
-            note = backup.BackupNote(str(node.settings.address), "")
-            backup.make(node.settings.database.dsn or "", folder / name, note, {})
+            subject = backup.BackupSubject(str(node.settings.address), "")
+            backup.make(node.settings.database.dsn or "", folder / name, subject, {})
     return {"inbox": [f"in the inbox {number}" for number in range(4)], "waiting": waiting, "scheduled": ["scheduled"]}
 
 

@@ -23,7 +23,7 @@ from semq.store.postgres import schema_version
 from semq.umx_t.records import PACKET_BYTES_MAX
 from tests.conftest import new_database_of
 from tests.service.inprocess import LOCAL_CONFIG, InProcess, linked
-from tests.versions.record import FAR_AWAY, HUB_OF_BOTH, NODES, facts_of, kind_of, url_of
+from tests.versions.record import FAR_AWAY, HUB_OF_BOTH, NODES, facts_of, kind_of, record_frames, url_of
 from tests.versions.released import RECORDED
 from tests.waiting import until
 
@@ -42,6 +42,10 @@ def contains(now: Any, then: Any) -> bool:
 def test_frames_of_every_kind_are_recorded() -> None:
     packets = {f"{function.name} {primitive.name}" for function, primitive in PACKET_BYTES_MAX}
     assert set(FRAMES) == {"DATA clear", "DATA sealed", *packets}
+
+
+async def test_the_recording_of_this_version_has_the_same_kinds(inprocess: InProcess) -> None:
+    assert set(await record_frames(inprocess)) >= set(FRAMES)
 
 
 @pytest.mark.parametrize("kind", FRAMES)

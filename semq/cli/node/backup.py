@@ -42,11 +42,14 @@ def backup(
     with database(config, institution) as url:
         out.progress(f"dumping the database of {node}")
         files = {**_files(settings), "node.toml": config} if keys else {}
-        note = store_backup.make(url, place, store_backup.BackupNote(node, utc_text(now)), files)
-    deleted = store_backup.delete_old(folder, node, keep) if keep else []
+        note = store_backup.make(url, place, store_backup.BackupSubject(node, utc_text(now)), files)
+    deleted, unknown = store_backup.delete_old(place, node, keep) if keep else ([], [])
     dump_bytes = (place / store_backup.DUMP).stat().st_size
     facts = {"backup": str(place), "bytes": dump_bytes, "revision": note.revision, "keys": keys, "deleted": deleted}
+    facts["unknown"] = unknown
     out.result(facts, f"{place}: {size(dump_bytes)}, tables {note.revision}", *(f"deleted: {name}" for name in deleted))
+    for name in unknown:
+        out.notice(f"{folder / name} stays: its {store_backup.NOTE} is of no backup of SEMQ, or damaged. Move it away.")
     if not keys:
         out.notice(f"The keys are not in it: {settings.pki_dir}; --keys includes them.")
 
