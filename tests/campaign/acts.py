@@ -97,6 +97,8 @@ async def restore(world: CampaignWorld, fault: CycleFault) -> None:
     name, node = fault.where, world.nodes[fault.where]
     data, backup = node.postgres.data, world.folder / f"backup-{name}"
     async with world.stopping[name]:
+        if backup.exists():  # the plan may draw a node twice at once
+            return
         await node.down(orderly=True)
         kept = await asyncio.to_thread(_read_ledger, node)
         await asyncio.to_thread(shutil.copytree, data, backup)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from semq.engine.errors import Expired, UnknownTarget
 from semq.seal.errors import KeyUnknown, SignerGone
+from semq.store.rows import Event
 from tests.campaign.notebook import (
     ABSENT,
     CANCELLED,
@@ -259,12 +260,13 @@ class AgreementJudge:
         at_sender, at_receiver = self._is_lost_at_sender(document), self._is_lost_at_receiver(document, receiver)
         if not at_sender and not at_receiver:
             return None
-        is_recorded = bool(story.at_receiver)
+        is_recorded = bool(story.received)
         if at_sender and not story.accepted:
             return {"UNKNOWN_ORIGIN"} if is_recorded else {"UNKNOWN_ORIGIN", "REFUSED", ABSENT}
         if at_sender and story.ends == [UNKNOWN]:
             return {"ACK_NOT_RETURNED"} if is_recorded else {"NOT_DELIVERED", "LOST_BEST_EFFORT"}
-        if at_receiver and story.ends == [DELIVERED] and not is_recorded:
+        is_told = DELIVERED in story.ends or (not story.ends and Event.RELEASED.name in story.hub)
+        if at_receiver and is_told and not is_recorded:
             return {"STATE_CONTRADICTION"}
         return {"MATCHED", "PARKED", "REFUSED", "LOST_BEST_EFFORT", "DROPPED_BY_POLICY", "ACK_NOT_RETURNED"}
 

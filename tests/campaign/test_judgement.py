@@ -11,6 +11,7 @@ from tests.campaign.notebook import (
     CONFIRMED,
     DELIVERED,
     IN_DOUBT,
+    OPEN,
     REFUSED,
     REJECTED,
     Handed,
@@ -189,10 +190,23 @@ def _forget_receipt(case: JudgedCase) -> None:
     case.statements.stories[FIRST].at_receiver.clear()
 
 
-def test_a_restored_receiver_lacks_what_it_lists_and_the_reconciliation_finds_it(case: JudgedCase) -> None:
+@pytest.mark.parametrize(
+    ("ends", "hub", "finding"),
+    [
+        ([DELIVERED], ["FORWARDED"], "settled_without_record"),
+        ([], ["STORED", "SENT", "RELEASED"], "released_without_record"),  # the sender wants no receipt
+    ],
+)
+def test_a_restored_receiver_lacks_what_it_lists_and_the_reconciliation_finds_it(
+    case: JudgedCase, ends: list[str], hub: list[str], finding: str
+) -> None:
     _restore(case, "sql", TARGET)
     _forget_receipt(case)
-    case.statements.verdicts[FIRST] = VerdictRow("STATE_CONTRADICTION", "settled_without_record", "date")
+    story = case.statements.stories[FIRST]
+    story.ends, story.hub = ends, hub
+    case.notebook.documents[1].ends = frozenset(ends or {OPEN})
+    story.at_receiver.append("OPERATOR")  # a copy whose certificate is awaited
+    case.statements.verdicts[FIRST] = VerdictRow("STATE_CONTRADICTION", finding, "date")
     assert case.found() == {}
     case.statements.verdicts[FIRST] = CLEAN
     assert case.found().keys() == {"verdict_disagreements"}
