@@ -28,6 +28,15 @@ def test_runs_are_found_with_outcome_figures_and_exceptions_in_pages(tmp_path: P
     assert [run.day for run in runs.trend(tmp_path, 5)] == ["2026-11-19", DAY]
 
 
+def test_the_current_run_is_shown_also_if_a_newer_one_was_killed(tmp_path: Path) -> None:
+    write_runs(tmp_path)
+    (tmp_path / f"business_date={DAY}" / "run=20261122T021503Z-0000000a-0001").mkdir()
+    killed, *_ = runs.of_date(tmp_path, DAY)
+    run = runs.shown(runs.of_date(tmp_path, DAY))
+    assert run is not None
+    assert (run.name, killed.outcome) == (RUN, "failed")
+
+
 def test_damaged_files_count_as_empty_and_other_folders_are_not_read(tmp_path: Path) -> None:
     write_runs(tmp_path / "reports")
     (tmp_path / "run=x").mkdir()

@@ -15,7 +15,7 @@ from semq.answers import OperationAnswer
 from semq.service.errors import BadArguments
 from semq.service.figure_count import FigureCount
 from semq.service.operations.arguments import Arguments
-from semq.service.operations.census import Census, OverviewNode
+from semq.service.operations.census import OverviewNode
 from semq.service.operations.operation import look
 from semq.store.figures import BOUNDS_MS, HOUR, MINUTE, NO_LATENCY
 from semq.store.rows import Event, Side
@@ -143,7 +143,7 @@ class FigureOperations:
         backlog = await self._backlog(partner)
         until = await node.store.execute(figures.counted_until)
         points = [TrafficPoint(at) for at in ats]
-        _fill(points, rows, backlog)
+        fill(points, rows, backlog)
         sums = Counter[str]()
         for point in points:
             sums.update(point.documents)
@@ -168,8 +168,8 @@ class FigureOperations:
     async def _backlog(self, partner: str | None) -> dict[str, int]:
         """Return the present length of each queue."""
         census = await self._node.census.newest()
-        lengths = _lengths(census, partner)
-        return {name: lengths[name] for name in BACKLOGS[self._node.settings.node.kind]}
+        found = lengths(census.groups, partner)
+        return {name: found[name] for name in BACKLOGS[self._node.settings.node.kind]}
 
 
 FIGURES = (
@@ -207,33 +207,34 @@ def _merged_latencies(latencies: Iterable[Mapping[str, LatencyFigures]]) -> dict
     return {kind: latency_of(buckets) for kind, buckets in counts.items()}
 
 
-def _lengths(census: Census, partner: str | None) -> Counter[str]:
-    lengths = Counter[str]()
-    for group in census.groups:
+def lengths(groups: Iterable[Mapping[str, Any]], partner: str | None) -> Counter[str]:
+    """Return the documents in each queue, of all partners or of one. ``groups``: those of a census."""
+    found = Counter[str]()
+    for group in groups:
         is_sent = group["side"] == "outbound"
         if group["piece"] or partner not in (None, group["target" if is_sent else "source"]):
             continue
         if is_sent and group["outcome"] is None:
-            lengths["hub" if group["source"] else "sender"] += group["rows"]
+            found["hub" if group["source"] else "sender"] += group["rows"]
         elif not is_sent and group["app_status"] == AppStatus.NEW.name:
-            lengths["inbox"] += group["rows"]
-    return lengths
+            found["inbox"] += group["rows"]
+    return found
 
 
-def _fill(points: Sequence[TrafficPoint], rows: Iterable[Counted], backlog: dict[str, int]) -> None:
+def fill(points: Sequence[TrafficPoint], rows: Iterable[Counted], backlog: dict[str, int]) -> None:
     """Add the figures to the points of their times. ``backlog``: now."""
     by_time: dict[int, list[Counted]] = {}
     for row in rows:
         by_time.setdefault(row.at, []).append(row)
-    lengths = dict(backlog)
+    waiting = dict(backlog)
     for point in reversed(points):
-        point.backlog = {name: max(length, 0) for name, length in lengths.items()}
+        point.backlog = {name: max(length, 0) for name, length in waiting.items()}
         here = by_time.get(point.at, ())
         for row in here:
             if row.kind:
                 point.documents[row.kind] = point.documents.get(row.kind, 0) + row.documents
-            for name in lengths:
-                lengths[name] -= MOVES[name].get((Side(row.side), Event(row.event)), 0) * row.documents
+            for name in waiting:
+                waiting[name] -= MOVES[name].get((Side(row.side), Event(row.event)), 0) * row.documents
         point.latency = _latencies(here)
 
 

@@ -4,8 +4,20 @@ from typing import Any
 
 import msgspec
 
-from semq.service.operations.figures import LatencyFigures, TrafficFigures, TrafficPoint, latency_of, merged
-from semq.store.figures import BOUNDS_MS
+from semq.service.operations.figures import (
+    MOVES,
+    LatencyFigures,
+    TrafficFigures,
+    TrafficPoint,
+    fill,
+    latency_of,
+    lengths,
+    merged,
+)
+from semq.store.figures import BOUNDS_MS, NO_LATENCY
+from semq.store.rows import Event, Side
+from semq.store.views.ended import ENDS
+from semq.store.views.figures import Counted
 from tests.service.inprocess import LOCAL_CONFIG, InProcess, ask, linked
 from tests.waiting import until
 
@@ -54,6 +66,39 @@ async def test_sender_hub_and_receiver_count_documents_latency_and_backlog_also_
     await sender.stop()
     again = await inprocess.client(await inprocess.start_node(settings))
     assert (await traffic(again)).documents == {"accepted": 3, "delivered": 3, "received": 1}
+
+
+def test_every_end_of_an_accepted_document_takes_it_out_of_the_backlog() -> None:
+    refused_before_acceptance = Event.REFUSED
+    ends = {event for (_, event), step in MOVES["sender"].items() if step < 0}
+    assert ends == set(ENDS[Side.SENDER]) - {refused_before_acceptance}
+
+
+def test_the_backlog_is_that_of_the_partner_without_pieces() -> None:
+    sent = {"side": "outbound", "source": "", "outcome": None, "app_status": None}
+    taken = {"side": "inbound", "target": "", "outcome": None, "app_status": "NEW"}
+    groups = [
+        sent | {"target": "1.56001", "rows": 1, "piece": False},
+        sent | {"target": "1.20002", "rows": 2, "piece": False},
+        sent | {"target": "1.56001", "rows": 4, "piece": True},
+        taken | {"source": "1.56001", "rows": 8, "piece": False},
+        taken | {"source": "1.20002", "rows": 16, "piece": False},
+    ]
+    assert lengths(groups, None) == {"sender": 3, "inbox": 24}
+    assert lengths(groups, "1.56001") == {"sender": 1, "inbox": 8}
+
+
+def test_the_past_of_a_backlog_and_latencies_are_counted_from_the_lines() -> None:
+    points = [TrafficPoint(at) for at in (0, 60_000, 120_000)]
+    rows = [
+        Counted(60_000, Side.SENDER, Event.ACCEPTED, NO_LATENCY, 5),
+        Counted(120_000, Side.SENDER, Event.DELIVERED, 0, 2),
+        Counted(120_000, Side.SENDER, Event.DELIVERED, len(BOUNDS_MS), 1),  # took longer than a day
+        Counted(120_000, Side.SENDER, Event.CANCELLED, NO_LATENCY, 1),
+    ]
+    fill(points, rows, {"sender": 1})
+    assert [point.backlog["sender"] for point in points] == [0, 5, 1]
+    assert points[2].latency == {"delivered": LatencyFigures({BOUNDS_MS[0]: 2, -1: 1}, BOUNDS_MS[0], None)}
 
 
 def test_quantiles_are_upper_bounds_and_none_above_the_last_one() -> None:
