@@ -92,7 +92,6 @@ VERDICTS = (
 ABBREVIATIONS = {
     "open": "accepted|sent|forwarded|stored",  # sender: no final outcome
     "moved": "sent|forwarded|stored",
-    "settled": "delivered|cancelled|rejected",
     "passed": "forwarded|released|returned|direct",  # hub: no further task
     "given_up": "returned|returning",  # by an operator of the hub
     "taken": "received|parked",  # receiver: recorded with the payload
@@ -174,7 +173,8 @@ return_not_noted         ACK_NOT_RETURNED     open                   returning  
 sender_uninformed        ACK_NOT_RETURNED     open                   .                    recorded        .
 cancelled_unsent         MATCHED              cancelled              none|direct          none        best_effort,unsent
 ended_unsent             REFUSED              rejected               none|direct          none        best_effort,unsent
-settled_without_record   STATE_CONTRADICTION  settled                .                    none            .
+end_without_record       STATE_CONTRADICTION  cancelled|rejected     .                    none            .
+settled_without_record   STATE_CONTRADICTION  delivered              .                    none            .
 released_without_record  STATE_CONTRADICTION  .                      released             none            .
 lost_on_its_way          LOST_BEST_EFFORT     moved                  none|forwarded|direct  none          best_effort
 waits_at_sender          WAITING_OFFLINE      accepted               direct               none            no_hub
@@ -250,8 +250,13 @@ FINDINGS = {
         "inquire",
     ),
     "sender_uninformed": ("The receiver has recorded it; its sender still waits.", "receiver", "reack"),
+    "end_without_record": (
+        "It was cancelled or refused, and the receiver, probably restored, has no record of that. No side expects it.",
+        "",
+        "",
+    ),
     "settled_without_record": (
-        "The sender has an outcome, the receiver no record of it: it was lost, probably by a restored store.",
+        "The sender has a receipt, the receiver no record of it: it was lost, probably by a restored store.",
         "sender",
         "submit",
     ),

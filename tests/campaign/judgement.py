@@ -31,6 +31,7 @@ KINDS = ("lost", "duplicated", "reordered", "false_outcomes", "verdict_disagreem
 # A killed hub may lack lines about messages that it forwarded so many seconds before.
 UNWRITTEN_S = 5.0
 NEVER = frozenset({ABSENT, REFUSED})
+RECORDS = {Event.RECEIVED.name, Event.REJECTED.name, Event.CANCELLED.name}  # lines that begin a message at its receiver
 
 
 @dataclass
@@ -260,12 +261,12 @@ class AgreementJudge:
         at_sender, at_receiver = self._is_lost_at_sender(document), self._is_lost_at_receiver(document, receiver)
         if not at_sender and not at_receiver:
             return None
-        is_recorded = bool(story.received)
+        is_recorded = bool(RECORDS & set(story.at_receiver))
         if at_sender and not story.accepted:
             return {"UNKNOWN_ORIGIN"} if is_recorded else {"UNKNOWN_ORIGIN", "REFUSED", ABSENT}
         if at_sender and story.ends == [UNKNOWN]:
             return {"ACK_NOT_RETURNED"} if is_recorded else {"NOT_DELIVERED", "LOST_BEST_EFFORT"}
-        is_told = DELIVERED in story.ends or (not story.ends and Event.RELEASED.name in story.hub)
+        is_told = {DELIVERED, CANCELLED} & set(story.ends) or (not story.ends and Event.RELEASED.name in story.hub)
         if at_receiver and is_told and not is_recorded:
             return {"STATE_CONTRADICTION"}
         return {"MATCHED", "PARKED", "REFUSED", "LOST_BEST_EFFORT", "DROPPED_BY_POLICY", "ACK_NOT_RETURNED"}

@@ -8,6 +8,7 @@ import pytest
 
 from tests.campaign.judgement import AgreementJudge
 from tests.campaign.notebook import (
+    CANCELLED,
     CONFIRMED,
     DELIVERED,
     IN_DOUBT,
@@ -194,6 +195,7 @@ def _forget_receipt(case: JudgedCase) -> None:
     ("ends", "hub", "finding"),
     [
         ([DELIVERED], ["FORWARDED"], "settled_without_record"),
+        ([CANCELLED], ["STORED", "VOIDED", "SENT", "RELEASED"], "end_without_record"),
         ([], ["STORED", "SENT", "RELEASED"], "released_without_record"),  # the sender wants no receipt
     ],
 )
@@ -205,6 +207,8 @@ def test_a_restored_receiver_lacks_what_it_lists_and_the_reconciliation_finds_it
     story = case.statements.stories[FIRST]
     story.ends, story.hub = ends, hub
     case.notebook.documents[1].ends = frozenset(ends or {OPEN})
+    case.notebook.documents[1].outcomes = {TARGET: ends} if ends else {}
+    case.statements.missing["sql"] = {FIRST} if ends == [DELIVERED] else set()
     story.at_receiver.append("OPERATOR")  # a copy whose certificate is awaited
     case.statements.verdicts[FIRST] = VerdictRow("STATE_CONTRADICTION", finding, "date")
     assert case.found() == {}

@@ -17,6 +17,7 @@ from spark_reconcile.judgement.verdicts import (
     VERDICT,
     VERDICTS,
     advice,
+    finding_of,
     judge,
 )
 from spark_reconcile.language import _
@@ -53,6 +54,13 @@ def test_the_documentation_has_every_verdict_with_its_words_in_both_languages() 
         with used("zh"):
             cells = (row.name, row.word, _(row.word), row.kind, row.owner, row.meaning, row.next_step)
         assert f"| {' | '.join(cells)} |" in text
+
+
+def test_no_document_that_was_cancelled_or_refused_is_to_be_sent_or_submitted_again() -> None:
+    """A restored receiver also loses its records of such documents; their senders do not want them delivered."""
+    for words in product(("cancelled", "rejected"), HUBS, RECEIVERS):
+        for remarks in REMARK_SETS:
+            assert finding_of(judge(Situation(*words, remarks)).finding).deed not in ("submit", "resend"), words
 
 
 def test_every_situation_has_a_verdict_and_every_row_of_the_grid_is_reached() -> None:
