@@ -73,7 +73,7 @@ class FailedOperations:
 
 FAILED = (
     look("failed.show", AccessRole.VIEWER, ByName, FailedOperations.show),
-    act("failed.park", AccessRole.OPERATOR, ParkDocument, FailedOperations.park),
+    act("failed.park", AccessRole.OPERATOR, ParkDocument, FailedOperations.park, names_documents=True),
 )
 
 

@@ -21,9 +21,8 @@ from semq.engine.sender.repetition import RepeatableDocument, read_repeatable, r
 from semq.errors import SemqError
 from semq.service.admin import committed
 from semq.service.large_documents import pieces_of
-from semq.service.message_names import find_group, find_one, find_open, labels_of, noted_act
+from semq.service.message_names import find_group, find_one, find_open
 from semq.service.operations.arguments import INT64_MAX, Arguments, ByNameWhy, Why
-from semq.service.operations.audit import LIST_MAX
 from semq.service.operations.operation import Caller, act
 from semq.store.postgres.errors import StoreUnavailable
 from semq.store.views.messages import kept_key
@@ -167,16 +166,6 @@ class LocalOperations:
         await _act(lambda done, failed: acts.resend(lk0, why, done, failed))
         return ActedOn(name=short_name(str(lk0)), lk0=str(lk0), resent=True)
 
-    async def by_name(self, arguments: ActOnFailed) -> dict[str, Any]:
-        """Return what the audit log has about an act on failed documents; it shows the first LIST_MAX."""
-        names = list(map(str, arguments.ids))
-        labels = await labels_of(self._node.store, names[:LIST_MAX])
-        return {"documents": [*labels, *names[LIST_MAX:]], "why": arguments.why}
-
-    async def by_one_name(self, arguments: ByNameWhy) -> Mapping[str, object]:
-        """Return what the audit log has about an act on one message."""
-        return await noted_act(self._node.store, arguments)
-
     async def requeue(self, arguments: ActOnFailed, caller: Caller) -> Requeued:
         """Give parked documents to their application again, and submit refused and expired ones again.
 
@@ -316,12 +305,12 @@ class LocalOperations:
 
 
 MESSAGES = (
-    act("msg.cancel", AccessRole.OPERATOR, ByNameWhy, LocalOperations.cancel, noted=LocalOperations.by_one_name),
-    act("msg.hold", AccessRole.OPERATOR, ByNameWhy, LocalOperations.hold, noted=LocalOperations.by_one_name),
-    act("msg.release", AccessRole.OPERATOR, ByNameWhy, LocalOperations.release, noted=LocalOperations.by_one_name),
-    act("msg.resend", AccessRole.OPERATOR, ByNameWhy, LocalOperations.resend, noted=LocalOperations.by_one_name),
-    act("failed.requeue", AccessRole.OPERATOR, ActOnFailed, LocalOperations.requeue, noted=LocalOperations.by_name),
-    act("failed.remove", AccessRole.OPERATOR, ActOnFailed, LocalOperations.remove, noted=LocalOperations.by_name),
+    act("msg.cancel", AccessRole.OPERATOR, ByNameWhy, LocalOperations.cancel, names_documents=True),
+    act("msg.hold", AccessRole.OPERATOR, ByNameWhy, LocalOperations.hold, names_documents=True),
+    act("msg.release", AccessRole.OPERATOR, ByNameWhy, LocalOperations.release, names_documents=True),
+    act("msg.resend", AccessRole.OPERATOR, ByNameWhy, LocalOperations.resend, names_documents=True),
+    act("failed.requeue", AccessRole.OPERATOR, ActOnFailed, LocalOperations.requeue, names_documents=True),
+    act("failed.remove", AccessRole.OPERATOR, ActOnFailed, LocalOperations.remove, names_documents=True),
     act("node.drain", AccessRole.ADMIN, DrainNode, LocalOperations.drain),
 )
 

@@ -5,7 +5,7 @@ The answer follows the commit and names the beginning of the next batch, so that
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
@@ -18,7 +18,7 @@ from semq.answers.messages import MessageRow
 from semq.engine.hub.copy_acts import ActOnCopies
 from semq.service.admin import committed
 from semq.service.errors import BadArguments
-from semq.service.message_names import error_for_ended, labels_of, noted_act, past_record
+from semq.service.message_names import error_for_ended, past_record
 from semq.service.operations.arguments import (
     INT64_MAX,
     WHY_MAX,
@@ -31,7 +31,6 @@ from semq.service.operations.arguments import (
     Name,
     Why,
 )
-from semq.service.operations.audit import LIST_MAX
 from semq.service.operations.operation import Caller, act, look
 from semq.store.views.held import HeldFilter, count_held, held_numbers, list_held
 from semq.store.views.names import find_messages
@@ -154,19 +153,6 @@ class HeldOperations:
         result = await self._resend([int(copy["id"])], NextBatch(), arguments.why, caller)
         return replace(result, name=copy["name"], lk0=copy["lk0"])
 
-    async def by_name(self, arguments: ByNameWhy) -> Mapping[str, object]:
-        """Return what the audit log has about an act on one copy."""
-        return await noted_act(self._node.store, arguments)
-
-    async def by_names(self, arguments: ResendCopies) -> Mapping[str, object]:
-        """Return what the audit log has about an act on copies: the named ones by type, key and short name."""
-        given = {name: getattr(arguments, name) for name in (*FILTERS, "everything", "after", "why")}
-        shown = {name: value for name, value in given.items() if value}
-        if arguments.ids:
-            named = await labels_of(self._node.store, arguments.ids[:LIST_MAX])
-            shown["documents"] = [*named, *arguments.ids[LIST_MAX:]]
-        return shown
-
     async def _resend(self, ids: Sequence[int], next_batch: NextBatch, why: str, caller: Caller) -> CopiesActedOn:
         copy_acts = self._node.engine.copy_acts
         return await _act(caller, why, next_batch, lambda acts: copy_acts.resend(ids, acts))
@@ -203,9 +189,9 @@ class HeldOperations:
 HELD = (
     look("held.list", AccessRole.VIEWER, SelectCopies, HeldOperations.list_copies),
     look("held.count", AccessRole.VIEWER, SelectCopies, HeldOperations.count),
-    act("held.refuse", AccessRole.OPERATOR, RefuseCopies, HeldOperations.refuse, noted=HeldOperations.by_names),
-    act("held.resend", AccessRole.OPERATOR, ResendCopies, HeldOperations.resend, noted=HeldOperations.by_names),
-    act("msg.resend", AccessRole.OPERATOR, ByNameWhy, HeldOperations.resend_one, noted=HeldOperations.by_name),
+    act("held.refuse", AccessRole.OPERATOR, RefuseCopies, HeldOperations.refuse, names_documents=True),
+    act("held.resend", AccessRole.OPERATOR, ResendCopies, HeldOperations.resend, names_documents=True),
+    act("msg.resend", AccessRole.OPERATOR, ByNameWhy, HeldOperations.resend_one, names_documents=True),
 )
 
 

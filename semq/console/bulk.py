@@ -21,7 +21,6 @@ from semq.console.acts import MessageAct
 from semq.console.display import Row
 from semq.engine.errors import AlreadySent, NotEnded, NotThere, TooLate
 from semq.errors import BadInput, SemqError
-from semq.service.message_names import full_label
 from semq.store.audit import AuditFilter, lines
 from semq.web.pages.visit import Visit
 from semq.web.services import Web
@@ -132,21 +131,16 @@ async def rows_of(visit: Visit, act: MessageAct, names: Sequence[str]) -> dict[s
     return dict(await asyncio.gather(*map(row_of, names)))
 
 
-def by_names(act: MessageAct, rows: Mapping[str, Row]) -> Work:
-    """Return work that applies an act to messages, a batch at a time. ``rows``: messages by name.
-
-    The audit log names them as the console does, by key and short name.
-    """
-    names = list(rows)
+def by_names(act: MessageAct, names: Sequence[str]) -> Work:
+    """Return work that applies an act to messages, a batch at a time."""
 
     async def work(visit: Visit, why: str) -> AsyncIterator[Counter[str]]:
         for begin in range(0, len(names), act.batch):
             ids = names[begin : begin + act.batch]
-            noted = {"documents": [full_label(rows[id_]) for id_ in ids], "why": why}
             arguments: dict[str, Any] = {"ids": ids} if act.batch > 1 else {"id": ids[0]}
             arguments |= {act.reason: why} if act.reason else {}
             try:
-                answer = await visit.web.operations.ask(visit.visitor, act.operation, arguments, noted=noted)
+                answer = await visit.ask(act.operation, **arguments)
                 results = results_of(act.operation, answer) if act.batch > 1 else Counter({DONE: 1})
             except BadInput as error:
                 if error.code not in NOTHING_DONE:

@@ -3,14 +3,13 @@ queues, from the ledger.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, cast
 
 from semq.answers.messages import MessageRow, TracedLine
 from semq.engine.errors import Cancelled, NotAccepted, NotThere, TooLate
 from semq.moments import moment_text, utc_text
 from semq.service.errors import BadArguments
-from semq.service.operations.arguments import ByNameWhy
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Event
 from semq.store.views import groups, messages, names
@@ -25,6 +24,8 @@ FINAL_EVENTS: dict[str, frozenset[str]] = {
 }
 SIDES = {"sender": "outbound", "hub": "relayed", "receiver": "inbound"}
 SHOWN_MAX = 5  # messages in the error for a name of several
+# Runs a view of the node's database, as the store of a node and the web process do.
+FindRows = Callable[[Callable[..., list[MessageRow]], str], Awaitable[list[MessageRow]]]
 FACTS_OF_ANY_LINE = ("target", "app_key", "digest", "size")
 
 
@@ -183,19 +184,16 @@ def full_label(row: Mapping[str, Any]) -> str:
     return " ".join(dict.fromkeys((document_label(row), message_name(row))))
 
 
-async def labels_of(store: PostgresStore, ids: Sequence[str]) -> list[str]:
-    """Return type, key and short name of documents by any of their names; a number is that of a received one.
-
-    Names that are gone stay.
+async def with_document_names(find: FindRows, given: Mapping[str, Any], at_most: int) -> dict[str, Any]:
+    """Return the arguments of an act as the audit log has them: ``documents`` by type, key and short name instead of
+    their names in ``id`` or ``ids``, of which the first ``at_most`` are looked up. A number is that of a received
+    document. Names that are gone stay.
     """
+    ids = list(map(str, [given["id"]] if "id" in given else given.get("ids") or ()))
     labels = []
-    for name in ids:
-        rows = await store.execute(names.find_messages, name)
-        rows.sort(key=lambda row: (row["side"] == "inbound") is not str(name).isdecimal())
+    for name in ids[:at_most]:
+        rows = await find(names.find_messages, name)
+        rows.sort(key=lambda row: (row["side"] == "inbound") is not name.isdecimal())
         labels.append(full_label(rows[0]) if rows else name)
-    return labels
-
-
-async def noted_act(store: PostgresStore, arguments: ByNameWhy) -> Mapping[str, object]:
-    """Return what the audit log has about an act on one message, which ``arguments`` names."""
-    return {"documents": await labels_of(store, [arguments.id]), "why": arguments.why}
+    others = {name: value for name, value in given.items() if name not in ("id", "ids")}
+    return {"documents": [*labels, *ids[at_most:]], **others} if ids else others

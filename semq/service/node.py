@@ -244,7 +244,8 @@ class Node(Generic[E]):
         self._cleanup.push_async_callback(self.server.stop)
         self._cleanup.callback(self.clockwork.stop)
         self._cleanup.push_async_callback(self.end_sessions)
-        self.operations = bind(self.table, self, self.made_parts(), ActAudit(self).note)
+        audit = ActAudit(self)
+        self.operations = bind(self.table, self, self.made_parts(), audit.note, audit.with_names)
         vhost = self.server.vhosts[APPLICATIONS]
         vhost.register(AdminExchange(vhost, self.offered(), lambda name: person(self.store, name)))
         try:

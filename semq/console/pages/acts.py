@@ -36,7 +36,7 @@ async def prepare_named(visit: Visit, name: str, ids: Sequence[str], back: str) 
         return visit.see_other(back, _("Nothing was chosen."))
     prepared = bulk.prepare(
         visit, act=name, back=back, total=len(rows), sample=list(rows.values())[:SAMPLE_MAX],
-        work=bulk.by_names(act, rows),
+        work=bulk.by_names(act, list(rows)),
     )  # fmt: skip
     return visit.see_other(f"/acts/{prepared.key}")
 

@@ -47,7 +47,7 @@ async def prepare(visit: Visit) -> Response:
         return visit.see_other(back, translator(visit)("Nothing was chosen."))
     prepared = bulk.prepare(
         visit, act=name, back=back, total=len(rows), sample=list(rows.values())[:SAMPLE_MAX],
-        work=bulk.by_names(ACTS[name], rows), filter_text=bulk.filter_text(chosen),
+        work=bulk.by_names(ACTS[name], list(rows)), filter_text=bulk.filter_text(chosen),
     )  # fmt: skip
     return visit.see_other(f"/acts/{prepared.key}")
 

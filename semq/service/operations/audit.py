@@ -18,6 +18,7 @@ from semq.answers import OperationAnswer
 from semq.clock import Clock
 from semq.foreign_text import shortened
 from semq.moments import utc_text
+from semq.service.message_names import with_document_names
 from semq.service.operations.arguments import INT64_MAX, Arguments, Limit, Moment, Text
 from semq.service.operations.operation import Caller, Operation, look
 from semq.store import audit as store
@@ -103,6 +104,10 @@ class ActAudit:
     def __init__(self, node: AuditedNode) -> None:
         self._node = node
         self._writing: set[asyncio.Task[None]] = set()
+
+    async def with_names(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return arguments with documents by key and short name."""
+        return await with_document_names(self._node.store.execute, given, LIST_MAX)
 
     async def note(
         self, operation: Operation, given: Mapping[str, Any], caller: Caller, outcome: str, detail: str

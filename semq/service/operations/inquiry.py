@@ -1,12 +1,11 @@
 """Operation ``msg.inquire``: inquire about a message now, before the next scheduled inquiry."""
 
-from collections.abc import Mapping
 from typing import Protocol
 
 from semq.access_rights import AccessRole
 from semq.answers import OperationAnswer
 from semq.engine.time.schedule import Schedule
-from semq.service.message_names import error_for_ended, find_accepted, noted_act, past_record
+from semq.service.message_names import error_for_ended, find_accepted, past_record
 from semq.service.operations.arguments import ByNameWhy
 from semq.service.operations.operation import Caller, act
 from semq.store.postgres.store import PostgresStore
@@ -52,11 +51,5 @@ class InquiryOperation:
             raise error_for_ended(await past_record(node.store, rows[0]["lk0"]))
         return Inquiring(name=rows[0]["name"], lk0=rows[0]["lk0"], inquiring=inquiring)
 
-    async def by_name(self, arguments: ByNameWhy) -> Mapping[str, object]:
-        """Return what the audit log has about an inquiry."""
-        return await noted_act(self._node.store, arguments)
 
-
-INQUIRY = (
-    act("msg.inquire", AccessRole.OPERATOR, ByNameWhy, InquiryOperation.inquire, noted=InquiryOperation.by_name),
-)
+INQUIRY = (act("msg.inquire", AccessRole.OPERATOR, ByNameWhy, InquiryOperation.inquire, names_documents=True),)

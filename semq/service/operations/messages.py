@@ -193,7 +193,7 @@ class MessageReading:
 
 READING = (
     look("msg.show", AccessRole.VIEWER, ByName, MessageReading.show),
-    look("msg.body", AccessRole.PAYLOAD, ReadBody, MessageReading.body),
+    look("msg.body", AccessRole.PAYLOAD, ReadBody, MessageReading.body, names_documents=True),
     look("stuck.explain", AccessRole.VIEWER, ByName, MessageReading.explain),
 )
 

@@ -64,8 +64,7 @@ class Operation(Struct, frozen=True):
     arguments: type[Arguments]
     handler: Callable[..., Awaitable[Any]]  #: a method of a class that is made for a node
     used_by: str = ""  #: for an operation without a command: the program that uses it
-    #: for an act: a method that returns, before the act, what the audit log has instead of the arguments
-    noted: Callable[..., Awaitable[Mapping[str, Any]]] | None = None
+    names_documents: bool = False  #: `id` or `ids` are documents, which the audit log has by key and short name
 
     @property
     def is_recorded(self) -> bool:
@@ -105,10 +104,15 @@ def _answer(handler: Callable[..., Awaitable[Any]]) -> Any:
 
 
 def look(
-    name: str, role: AccessRole, arguments: type[A], handler: Callable[[Part, A], Awaitable[Any]], used_by: str = ""
+    name: str,
+    role: AccessRole,
+    arguments: type[A],
+    handler: Callable[[Part, A], Awaitable[Any]],
+    used_by: str = "",
+    names_documents: bool = False,
 ) -> Operation:
     """Return the row of an operation that changes nothing."""
-    return Operation(name, Kind.LOOK, role, arguments, handler, used_by)
+    return Operation(name, Kind.LOOK, role, arguments, handler, used_by, names_documents)
 
 
 def act(
@@ -117,14 +121,16 @@ def act(
     arguments: type[A],
     handler: Callable[[Part, A, Caller], Awaitable[Any]],
     used_by: str = "",
-    noted: Callable[[Part, A], Awaitable[Mapping[str, Any]]] | None = None,
+    names_documents: bool = False,
 ) -> Operation:
     """Return the row of an operation that changes something; its handler also receives the caller."""
-    return Operation(name, Kind.ACT, role, arguments, handler, used_by, noted)
+    return Operation(name, Kind.ACT, role, arguments, handler, used_by, names_documents)
 
 
 # Writes a line of the audit log: (operation, arguments, caller, outcome, detail).
 Note = Callable[[Operation, Mapping[str, Any], Caller, str, str], Awaitable[None]]
+# Returns the arguments of an operation with documents by key and short name.
+WithNames = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
 
 class BoundOperation(Struct, frozen=True):
@@ -133,7 +139,7 @@ class BoundOperation(Struct, frozen=True):
     operation: Operation
     handle: Callable[..., Awaitable[Any]]
     note: Note | None = None  #: None: no audit
-    noted: Callable[..., Awaitable[Mapping[str, Any]]] | None = None  #: the bound method of the row
+    with_names: WithNames | None = None
 
     async def __call__(self, given: Mapping[str, Any], caller: Caller) -> Any:
         """Run the operation; return JSON values. Raises BadArguments and the errors of the handler."""
@@ -142,12 +148,11 @@ class BoundOperation(Struct, frozen=True):
         if operation.kind is Kind.LOOK:
             result = msgspec.to_builtins(await self.handle(arguments), enc_hook=str)
             if operation.is_recorded:
-                await self._note(given, caller, "done")
+                await self._note(await self._named(given, caller), caller, "done")
             return result
         facts = {"operation": operation.name, "user": caller.user, "door": caller.door}
         facts |= {name: getattr(arguments, name) for name in LOGGED if getattr(arguments, name, "")}
-        if self.noted is not None and self.note is not None:
-            given = await self.noted(arguments)
+        given = await self._named(given, caller)  # before the act: it may delete them
         try:
             result = await self.handle(arguments, caller)
         except SemqError as error:
@@ -160,6 +165,12 @@ class BoundOperation(Struct, frozen=True):
         log.info("act_done", **facts)
         await self._note(given, caller, "done")
         return msgspec.to_builtins(result, enc_hook=str)
+
+    async def _named(self, given: Mapping[str, Any], caller: Caller) -> Mapping[str, Any]:
+        is_written_here = caller.asked is None  # else by the web process
+        if not (is_written_here and self.with_names is not None and self.operation.names_documents):
+            return given
+        return await self.with_names(given)
 
     async def _note(self, given: Mapping[str, Any], caller: Caller, outcome: str, detail: str = "") -> None:
         if self.note is not None:
@@ -178,7 +189,11 @@ class OfferedOperation(Protocol):
 
 
 def bind(
-    table: Iterable[Operation], node: object, made: Iterable[object] = (), note: Note | None = None
+    table: Iterable[Operation],
+    node: object,
+    made: Iterable[object] = (),
+    note: Note | None = None,
+    with_names: WithNames | None = None,
 ) -> dict[str, BoundOperation]:
     """Return the operations by name. ``made``: objects with handlers; of other classes, one is made for the node."""
     parts = {type(part): part for part in made}
@@ -189,4 +204,4 @@ def bind(
             parts[part_class] = part_class(node)
         return getattr(parts[part_class], handler.__name__)  # type: ignore[no-any-return]
 
-    return {row.name: BoundOperation(row, bound(row.handler), note, row.noted and bound(row.noted)) for row in table}
+    return {row.name: BoundOperation(row, bound(row.handler), note, with_names) for row in table}

@@ -63,7 +63,7 @@ async def _submit(call: Call, target: str, body: bytes | SpooledBody, arguments:
         outcome = "refused" if isinstance(error, BadInput) else "failed"
         _note(call, facts, outcome, str(error))
         raise
-    _note(call, facts | {"lk0": sent.lk0, "repeated": sent.repeated}, "done")
+    _note(call, facts | {"name": sent.name, "repeated": sent.repeated}, "done")
     answer = {"lk0": sent.lk0, "name": sent.name, "digest": sent.digest, "repeated": sent.repeated, "token": sent.token}
     answer |= {name: value for name in ("not_before", "members") if (value := getattr(sent, name))}
     location = {"location": f"/api/v1/documents/{sent.lk0}"}

@@ -13,8 +13,10 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
+from semq.app import Document
 from semq.app.pull import PulledDocuments
 from semq.foreign_text import in_json
+from semq.service.message_names import full_label
 from semq.transport.spool import SpooledBody
 from semq.web.api.attributes import add_headers, described
 from semq.web.api.endpoint import JSON, Call
@@ -83,13 +85,17 @@ async def settle(call: Call) -> Response:
     document = await call.web.leases.settle(call.visitor.key, str(call.request.path_params["lease"]), act)
     # Not before the answer: the document is settled, also if the audit log cannot be written now.
     visitor = call.visitor
-    call.web.audit.note_soon(visitor.name, visitor.via, visitor.peer, ACTS[act], {"lk0": document.lk0}, "done")
+    call.web.audit.note_soon(visitor.name, visitor.via, visitor.peer, ACTS[act], _labels(document), "done")
     return Response(status_code=204)
 
 
 async def _note(call: Call, user: str, *leases: DocumentLease) -> None:
     with call.web.polls.auditing():
-        await call.note("inbox.receive", {"user": user, "documents": [lease.document.lk0 for lease in leases]})
+        await call.note("inbox.receive", {"user": user} | _labels(*(lease.document for lease in leases)))
+
+
+def _labels(*documents: Document) -> dict[str, list[str]]:
+    return {"documents": [full_label({"app_key": str(each.app_key), "lk0": each.lk0}) for each in documents]}
 
 
 async def _pull(call: Call, user: str, at_most: int, wait_s: float, space: AnswerSpace) -> PulledDocuments:

@@ -12,7 +12,8 @@ import structlog
 
 from semq.clock import Clock
 from semq.errors import SemqError, Unavailable
-from semq.service.operations.audit import recorded, storable
+from semq.service.message_names import with_document_names
+from semq.service.operations.audit import LIST_MAX, recorded, storable
 from semq.store import audit as store
 from semq.store.audit import Line
 from semq.web.node.database import Database
@@ -34,6 +35,10 @@ class Audit:
         self._writing: asyncio.Task[None] | None = None
         self._deferred: list[Line] = []
         self._deferred_task: asyncio.Task[None] | None = None
+
+    async def with_names(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return arguments with documents by key and short name. Raises StoreUnavailable, QueryTooSlow, BadRequest."""
+        return await with_document_names(self._database.read, arguments, LIST_MAX)
 
     async def note(
         self,

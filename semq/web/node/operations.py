@@ -33,12 +33,11 @@ class Operations:
         operation: str,
         arguments: Mapping[str, Any],
         patience_s: float = ASK_S,
-        noted: Mapping[str, Any] | None = None,
     ) -> Any:
         """Run an operation and return its result.
 
         ``patience_s``: longest wait for an answer. For a recorded operation it is at least ACT_S, plus the argument
-        ``timeout_s`` of the operation. ``noted``: what the audit log has instead of the arguments.
+        ``timeout_s`` of the operation.
 
         Raises RoleMissing, NoSuchPage, BadArguments, and the errors of ``Client.request`` and ``Audit.note``.
         """
@@ -56,7 +55,8 @@ class Operations:
         if not row.is_recorded:
             return await client.request(row.name, arguments, timeout_s=patience_s)
         patience_s = max(patience_s, ACT_S) + float(getattr(checked, "timeout_s", 0))
-        asked = await self._note(visitor, row, arguments if noted is None else noted, "asked")
+        noted = await self._audit.with_names(arguments) if row.names_documents else arguments
+        asked = await self._note(visitor, row, noted, "asked")
         try:
             repeat = row.kind is Kind.LOOK
             result = await client.request(

@@ -78,6 +78,8 @@ async def test_acts_on_failed_documents_name_them_by_key_and_short_name(inproces
     await until(received)
     await client.request("failed.park", {"id": "S-1", "error": "x"})
     (row,) = (await client.request("failed.list", {}))["rows"]
+    (line,) = await client.request("audit.list", {"act": "failed.park"})
+    assert line["arguments"] == {"documents": [f"order S-1 {row['name']}"], "error": "x"}
     await client.request(f"failed.{act}", {"ids": [row["id"], 987654], "why": "done"})
     (line,) = await client.request("audit.list", {"act": f"failed.{act}"})
     assert line["arguments"] == {"documents": [f"order S-1 {row['name']}", "987654"], "why": "done"}

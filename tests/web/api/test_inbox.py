@@ -14,6 +14,7 @@ from semq.app import Client, Document, NodeUnreachable
 from semq.config.reach import url_of
 from semq.store.audit import AuditFilter, lines
 from semq.store.postgres.errors import StoreUnavailable
+from semq.umx_t.short_name import short_name
 from semq.umx_t.status import AppStatus
 from semq.web.api.leases import Leases
 from semq.web.transport.bodies import CHUNK
@@ -193,7 +194,7 @@ async def test_a_settled_document_is_reported_as_settled_although_the_audit_log_
 
     async def acts() -> list[str]:
         return [line["act"] for line in await site.web.database.read(lines, AuditFilter(act="inbox.ack", limit=200))
-                if line["arguments"] == {"lk0": document["lk0"]}]  # fmt: skip
+                if line["arguments"] == {"documents": [short_name(document["lk0"])]}]  # fmt: skip
 
     assert await until(acts) == ["inbox.ack"]
 

@@ -4,6 +4,7 @@ import pytest
 
 from local_node.node import LocalNode
 from platform_node.node import HubNode
+from semq.store.audit import AuditFilter, lines
 from tests.service.inprocess import InProcess
 from tests.web.running import serving
 
@@ -51,7 +52,7 @@ async def test_a_parameter_that_is_given_twice_is_refused(hub: HubNode) -> None:
 
 async def test_an_act_has_two_lines_in_the_audit_log_and_an_act_beyond_the_role_has_one(node: LocalNode) -> None:
     async with serving(node) as site:
-        sent = await site.web.client.send("56001", b"x")
+        sent = await site.web.client.send("56001", b"x", app_key="erp/order//S-1")
         operator, viewer = await site.program("operator"), await site.program("viewer")
         cancelled = await operator.post("/msg/cancel", json={"id": sent.lk0, "why": "look"})
         assert cancelled.status_code == 200, cancelled.text
@@ -60,6 +61,8 @@ async def test_an_act_has_two_lines_in_the_audit_log_and_an_act_beyond_the_role_
         assert (await viewer.post("/msg/cancel", json={"id": sent.lk0})).status_code == 403
         outcomes = [(act, outcome) for _, act, outcome in await site.audit("msg.cancel")]
         assert outcomes == [("msg.cancel", outcome) for outcome in ("asked", "done", "asked", "refused", "refused")]
+        named = await site.web.database.read(lines, AuditFilter(act="msg.cancel", limit=5))
+        assert named[-1]["arguments"] == {"documents": [f"order S-1 {sent.name}"], "why": "look"}
 
 
 async def test_an_unreachable_node_is_reported(inprocess: InProcess) -> None:
