@@ -18,7 +18,7 @@ class MessageAct(Struct, frozen=True):
     label: str  #: on buttons and on the page of the act
     batch: int = 1  #: messages in one request; 1: the operation takes one message
     reason: str = "why"  #: argument with the reason; empty: the operation takes none
-    style: str = "plain"  #: of the button
+    style: str = "second"  #: of the button
 
     @property
     def command(self) -> str:

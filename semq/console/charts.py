@@ -38,7 +38,7 @@ class Chart(Struct, frozen=True):
 
     title: str
     series: tuple[Series, ...]
-    top: str  #: value at the upper edge
+    scale: str  #: values at the lower and upper edge; empty without documents
 
     @property
     def text(self) -> str:
@@ -71,7 +71,7 @@ def _chart(
         Series(style, name, figure, _path([value / scale for value in row], filled=style == "area"))
         for style, name, figure, row in drawn
     )
-    return Chart(title, tuple(series), f"{scale:,}")
+    return Chart(title, tuple(series), f"0 – {scale:,}" if most else "")
 
 
 def _latency(_: Callable[[str], str], name: str, traffic: Row) -> Chart:
@@ -86,7 +86,8 @@ def _latency(_: Callable[[str], str], name: str, traffic: Row) -> Chart:
         ranks = [None if one is None else (_rank(one.get(quantile)) + 1) / (len(BOUNDS_MS) + 1) for one in found]
         figure = "–" if whole is None else duration(_, whole.get(quantile))
         series.append(Series(style, word, figure, _path(ranks, filled=style == "area")))
-    return Chart(title, tuple(series), duration(_, None))
+    scale = f"{_('%(n)s ms') % {'n': BOUNDS_MS[0]}} – {_('%(n)s d') % {'n': 1}}" if whole is not None else ""
+    return Chart(title, tuple(series), scale)
 
 
 def duration(_: Callable[[str], str], bound_ms: int | None) -> str:

@@ -100,6 +100,8 @@ def ago(_: Callable[[str], str], value: object, now: int) -> str:
         seconds = (now - _ms(value)) / 1000
     except (ValueError, TypeError, OverflowError):
         return ""
+    if abs(seconds) < 1:
+        return _("now")
     if seconds < 0:
         return _("in %(time)s") % {"time": span(_, float(int(-seconds)))}
     return _("%(time)s ago") % {"time": span(_, float(int(seconds)))}

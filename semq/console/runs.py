@@ -27,8 +27,8 @@ OUTCOME_OF_EXIT_STATUS = {0: "met", 3: "breached", 4: "missing", 7: "partial", 6
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 # File that may be downloaded | media type
 DOWNLOADS = {
-    "report.html": "text/html", "report.zh.html": "text/html", "exceptions.csv": "text/csv", "pairs.csv": "text/csv",
-    "exceptions.xlsx": XLSX, "pairs.xlsx": XLSX, "summary.json": "application/json",
+    "report.html": "text/html", "report.zh.html": "text/html", "exceptions.xlsx": XLSX, "pairs.xlsx": XLSX,
+    "exceptions.csv": "text/csv", "pairs.csv": "text/csv", "summary.json": "application/json",
 }  # fmt: skip
 
 

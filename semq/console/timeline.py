@@ -1,5 +1,6 @@
 """The time line of a message: the ledger lines of sender, hub and receiver in order, and the next event."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -8,6 +9,7 @@ from msgspec import Struct
 from semq.service.operations.outlook import WAITS
 
 LANES = ("sender", "hub", "receiver")
+CLASS = re.compile(r"SaveFwd=(?P<save_fwd>[123]) Ack2=(?P<ack2>[01])")  # the detail of ACCEPTED begins with it
 GAP_S = 60  # shortest pause that is shown
 # Side of a waiting row | lane of its next event
 LANE_OF = {"outbound": "sender", "inbound": "receiver", "relayed": "hub"}
@@ -43,7 +45,7 @@ def time_line(_: Callable[[str], str], events: Sequence[Mapping[str, Any]]) -> l
                 lane=side if side in LANES else "sender",
                 at=at,
                 words=_(str(line.get("words") or "")),
-                detail=str(line.get("detail") or ""),
+                detail=_detail(_, str(line.get("detail") or "")),
                 node=str(line.get("node") or ""),
                 event=str(line.get("event") or ""),
                 att=int(line.get("att") or 0),
@@ -53,6 +55,15 @@ def time_line(_: Callable[[str], str], events: Sequence[Mapping[str, Any]]) -> l
             )
         )
     return moments
+
+
+def _detail(_: Callable[[str], str], text: str) -> str:
+    """Return the detail of a ledger line, with the delivery class of an accepted document in words."""
+    accepted = CLASS.match(text)
+    if accepted is None:
+        return text
+    receipt = _("with a receipt of the receiver") if accepted["ack2"] == "1" else _("without a receipt of the receiver")
+    return ", ".join((_("delivery class %(n)s") % {"n": accepted["save_fwd"]}, receipt)) + text[accepted.end() :]
 
 
 def outlook_line(_: Callable[[str], str], outlook: Mapping[str, Any], is_hub: bool) -> Moment:

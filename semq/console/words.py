@@ -73,8 +73,12 @@ OUTCOMES = {
     "missing": "not published: a source is missing", "refused": "not published: an extract cannot be used",
     "running": "running", "failed": "failed",
 }  # fmt: skip
-# Kind of a verdict of the reconciliation | its description
-KINDS = {"fine": "fine", "open": "open", "exception": "exception"}
+# File of a run (``runs.DOWNLOADS``) | its name on the page
+FILES = {
+    "report.html": "Report", "report.zh.html": "Report in Chinese", "exceptions.xlsx": "Exceptions (Excel)",
+    "pairs.xlsx": "Pairs (Excel)", "exceptions.csv": "Exceptions (CSV)", "pairs.csv": "Pairs (CSV)",
+    "summary.json": "Summary (JSON)",
+}  # fmt: skip
 # States and names of acts on many messages (``bulk``)
 BULK_STATES = {"running": "running", "done": "done", "failed": "failed", "stopped": "stopped"}
 RESULTS = {  # of an act on a message; the console counts all others as done
@@ -115,7 +119,7 @@ NO_CERTIFICATES = (
     "This node gets no certificates from a hub: it has no link to a hub with TLS.",
 )  # fmt: skip
 TABLES: tuple[Mapping[Any, str], ...] = (
-    WORDS, messages.WORDS, messages.MARKER_WORDS, WAITS, DESCRIPTIONS, VERDICT_WORDS, OUTCOMES, KINDS, LABELS,
+    WORDS, messages.WORDS, messages.MARKER_WORDS, WAITS, DESCRIPTIONS, VERDICT_WORDS, OUTCOMES, FILES, LABELS,
     BULK_STATES, RESULTS, FIGURES, FACTS,
 )  # fmt: skip
 

@@ -1,5 +1,6 @@
 """The ASGI application: the routes of all parts, static files, and answers to requests without a route."""
 
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -7,11 +8,12 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Mount
+from starlette.responses import FileResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+import semq
 from semq.errors import SemqError
 from semq.web.api.routes import api_routes
 from semq.web.errors import BadRequest, NoSuchPage
@@ -23,7 +25,8 @@ from semq.web.transport.response_headers import ResponseHeaders
 
 log = structlog.get_logger("semq.web")
 API = "/api/"
-STATIC_S = 3600  # time for which browsers may cache static files
+CACHED = {"cache-control": "max-age=3600"}  # time for which browsers may cache static files
+LOOK = Path(semq.__file__).with_name("look.css")  # of all pages, and of reports
 
 
 class CachedFiles(StaticFiles):
@@ -31,7 +34,7 @@ class CachedFiles(StaticFiles):
 
     def file_response(self, *args: Any, **kwargs: Any) -> Response:
         response = super().file_response(*args, **kwargs)
-        response.headers["cache-control"] = f"max-age={STATIC_S}"
+        response.headers.update(CACHED)
         return response
 
 
@@ -42,6 +45,7 @@ def build(web: Web) -> ASGIApp:
         for name, folder in web.folders.items()
         if (folder / "static").is_dir()
     ]
+    static.append(Route("/look.css", _look))
     app = Starlette(
         routes=[
             *api_routes(web.settings.node.kind, web.operations.table),
@@ -82,6 +86,10 @@ class FailureGuard:
                 raise
             error = SemqError("The web process failed on this request; its log has the reason.")
             await problem(error)(scope, receive, send)
+
+
+async def _look(_request: Request) -> Response:
+    return FileResponse(LOOK, headers=CACHED)
 
 
 def _route(scope: Scope) -> str:

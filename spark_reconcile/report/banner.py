@@ -24,8 +24,8 @@ ANALYSTS_STEP = "Ask why there are so many of them, or change the threshold."
 OUTCOMES = {
     "implausible": ("✗", "bad", "The volume is implausible"),
     "breached": ("✗", "bad", "Thresholds are exceeded"),
-    "partial": ("!", "open", "Incomplete: sources or runs are missing or late"),
-    "met": ("✓", "fine", "Complete, thresholds met"),
+    "partial": ("!", "warn", "Incomplete: sources or runs are missing or late"),
+    "met": ("✓", "good", "Complete, thresholds met"),
 }
 
 

@@ -3,12 +3,16 @@
 Runs of equal inputs and history give equal pages. The templates escape texts of ledgers and names.
 """
 
+import re
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2.ext import Extension
 
+import semq
 from semq.foreign_text import in_page
 from semq.translations import ENGLISH, used
 from spark_reconcile.days import Calendar
@@ -55,7 +59,7 @@ def _render(content: PageContent, settings: ReconcileSettings, language: str) ->
     f = content.findings
     groups = stories.by_finding(f, content.exceptions.sample, content.lines, content.pairs)
     anchors = {group["verdict"].name: f"f-{group['finding']}" for group in reversed(groups)}
-    page: str = template(f.calendar).render(
+    page: str = template(f.calendar, language).render(
         f=f,
         facts=content.facts,
         language=language,
@@ -93,16 +97,31 @@ def _render(content: PageContent, settings: ReconcileSettings, language: str) ->
     return labelled(in_page(page))
 
 
+class FullWidthMarks(Extension):
+    """Punctuation of the templates as Chinese writes it: full width, without a space."""
+
+    # after an expression, a statement or an element; between the entries of a list
+    marks = str.maketrans({",": "，", ";": "；", ":": "：", ".": "。"})
+    after = re.compile(r"(?:(?<=[%}]\})|(?<=</code>)|(?<=</a>))([,;:.]) ?(?=[\s<{]|$)", re.MULTILINE)
+    between = re.compile(r'(?<=")([,;.]) (?=" )')
+
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+        """Return the source of a template with these marks."""
+        for marks in (self.after, self.between):
+            source = marks.sub(lambda found: found[1].translate(self.marks), source)
+        return source
+
+
 @cache
-def template(calendar: Calendar, name: str = "page.html") -> Any:
-    """Return a template; times are written in the zone of the calendar."""
+def template(calendar: Calendar, language: str, name: str = "page.html") -> Any:
+    """Return a template for a language; times are written in the zone of the calendar."""
     environment = Environment(
-        loader=PackageLoader("spark_reconcile.report", "."),
+        loader=FileSystemLoader([Path(__file__).parent, Path(semq.__file__).parent]),  # the second has look.css
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        extensions=["jinja2.ext.i18n"],
+        extensions=["jinja2.ext.i18n", *([FullWidthMarks] if language == "zh" else ())],
     )
     environment.install_gettext_callables(LANGUAGES.gettext, LANGUAGES.ngettext, newstyle=True)  # type: ignore[attr-defined]
     environment.filters["thousands"] = lambda number: f"{number:,}"

@@ -62,7 +62,7 @@ def _page(
     described = [_described(partner, row, findings) for row in kept]
     known = {partner, *(row["other"] for row in described)}
     with used(language):
-        page: str = template(findings.calendar, "partner.html").render(
+        page: str = template(findings.calendar, language, "partner.html").render(
             language=language,
             partner=partner,
             names={node: name for node, name in settings.names.items() if node in known},

@@ -176,7 +176,11 @@ def write_runs(reports: Path) -> None:
         (run_folder.parent / "CURRENT").write_text(f"{RUN}\n")
         verdicts = {"MATCHED": 40, **({"NOT_DELIVERED": exceptions} if exceptions else {})}
         pair = {"sender": "1.10008", "receiver": "1.56001", "messages": 42, "exceptions": exceptions, "bytes": 4200}
-        breaches = [{"verdict": "NOT_DELIVERED", "limit": 0, "found": exceptions}] if exceptions else []
+        breaches = (
+            [{"pair": "", "verdict": "NOT_DELIVERED", "what": "max_count", "found": exceptions, "accepted": 0}]
+            if exceptions
+            else []
+        )
         result = {
             "messages": 40 + exceptions,
             "verdicts": verdicts,

@@ -21,7 +21,7 @@ def test_a_chart_has_a_path_and_a_text_for_each_figure() -> None:
     }  # fmt: skip
     sent, _received, backlog, delivery, inbox = charts_of(str, traffic, "local")
     assert sent.text == "Sent: accepted 1,003, delivered 0, failed 1"
-    assert (sent.top, backlog.top) == ("5", "5")
+    assert (sent.scale, backlog.scale) == ("0 – 5", "0 – 5")
     assert sent.series[0].path == "M0.0,70.0V70.0H150.0V70.0M150.0,70.0V30.4H300.0V70.0"
     assert sent.series[2].path == "M0.0,70.0H150.0V56.8H300.0"
     assert backlog.text == "Backlog: not ended yet 3, in the inbox 0"

@@ -107,7 +107,7 @@ async def test_every_page_fits_its_screen_runs_no_foreign_script_and_has_no_viol
     assert faults == []
 
 
-WHOLE_WORDS = """() => [...document.querySelectorAll("table.audit td:not(.wide) span")].filter(element => {
+WHOLE_WORDS = """() => [...document.querySelectorAll("table.words td:not(.wide) span")].filter(element => {
   const range = document.createRange();
   range.selectNodeContents(element);
   const isWord = !element.textContent.trim().includes(" ") && !element.querySelector("span");
@@ -119,7 +119,7 @@ WHOLE_WORDS = """() => [...document.querySelectorAll("table.audit td:not(.wide) 
 async def test_the_columns_of_the_audit_log_keep_words_whole(scene: Scene, language: str) -> None:
     async with scene.visit("node", language=language) as page:
         await page.goto("/audit")
-        assert await page.locator("table.audit tbody tr").count() > 50
+        assert await page.locator("table.words tbody tr").count() > 50
         assert await page.evaluate(WHOLE_WORDS) == []
 
 

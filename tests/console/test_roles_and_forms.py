@@ -85,7 +85,7 @@ async def test_the_overview_does_not_say_that_all_is_well_before_the_queues_are_
     calm_answers["queue.census"]["as_of"] = 1_790_000_000_000
     assert "Nothing needs attention." in (await browser.get("/")).text
     page = (await (await scene.sites["hub"].signed_in("viewer")).get("/")).text
-    assert f"Reconciliation of {DAY}</a>: threshold exceeded." in page
+    assert f"Reconciliation of {DAY}</a>: threshold exceeded" in page
     assert "Nothing needs attention." not in page
 
 

@@ -111,7 +111,7 @@ def test_a_mail_says_how_many_documents_need_work_whose_it_is_and_has_the_page(r
 
 def test_a_mail_is_in_the_configured_language_with_the_page_in_it(result: dict[str, Any]) -> None:
     letter = posted(ReconcileSettings(language="zh"), [result])
-    assert letter["Subject"] == "SEMQ 2026-11-21: 1,200 份文档中有 2 份需要处理，另有较早日期的 1 份"
+    assert letter["Subject"] == "SEMQ 2026-11-21: 1,200 份单据中有 2 份需要处理，另有较早日期的 1 份"
     assert "未送达 (NOT_DELIVERED) 3" in text_of(letter)
     (page,) = letter.iter_attachments()
     assert page.get_filename() == "2026-11-21-report.zh.html"

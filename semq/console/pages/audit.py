@@ -1,6 +1,8 @@
 """The page of the audit log: acts, and displays of payloads."""
 
 import json
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.responses import Response
@@ -11,6 +13,7 @@ from semq.store.audit import AuditFilter, lines
 from semq.web.pages.visit import Visit, page
 
 ROWS_MAX = 100  # lines of a page
+LEFT_OUT = re.compile(r"\((\d+ characters|\d+ bytes|not recorded)\)$")  # secrets and payloads in `recorded`
 FILTERS = ("who", "act", "outcome")
 
 
@@ -27,15 +30,25 @@ async def audit(visit: Visit) -> Response:
         if len(rows) > ROWS_MAX
         else None
     )
-    shown = [row | {"arguments_text": _arguments(row)} for row in rows[:ROWS_MAX]]
     return show(
-        visit, "audit.html", rows=shown, filters=filters, payloads=payloads, next=next_page,
+        visit, "audit.html", rows=rows[:ROWS_MAX], arguments_of=arguments_of,
+        filters=filters, payloads=payloads, next=next_page,
         first=href("/audit", **chosen, payloads=int(payloads) or None) if before_number else None,
     )  # fmt: skip
 
 
-def _arguments(row: dict[str, object]) -> str:
-    return json.dumps(row["arguments"], ensure_ascii=False) if row["arguments"] else ""
+def arguments_of(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the arguments of a line as names and texts, documents first; without those that the log does not have."""
+    texts = [(name, _text(value)) for name, value in row["arguments"].items() if value not in (None, "")]
+    kept = [(name, text) for name, text in texts if not LEFT_OUT.match(text)]
+    return sorted(kept, key=lambda argument: argument[0] != "documents")
+
+
+def _text(value: object) -> str:
+    """Return a text, texts with semicolons between them, or JSON."""
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return "; ".join(value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 ROUTES = [page("/audit", audit, role=AccessRole.ADMIN)]

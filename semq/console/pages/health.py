@@ -26,7 +26,7 @@ async def health(visit: Visit) -> Response:
 def _figures(status: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:
     for part in PARTS:
         for name, value in sorted((status.get(part) or {}).items()):
-            yield part, name, value
+            yield part, name, round(value, 3) if isinstance(value, float) else value
 
 
 ROUTES = [page("/health", health)]

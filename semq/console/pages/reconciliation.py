@@ -1,16 +1,17 @@
 """The pages of the reconciliation: dates with their runs and trend; one run with verdicts, pairs and exceptions."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from starlette.responses import Response
 
 from semq.console import runs
-from semq.console.display import href, show
+from semq.console.display import href, show, span, translator
 from semq.console.runs import RunFolder
-from semq.console.words import OUTCOMES
+from semq.console.words import FILES, OUTCOMES
 from semq.web.errors import NoSuchPage
 from semq.web.pages.visit import Visit, page
 from spark_reconcile.judgement.verdicts import VERDICT, next_step
@@ -49,7 +50,7 @@ def _bars(trend: list[RunFolder]) -> list[dict[str, Any]]:
     ]
     most = max((exceptions for _, exceptions, _ in figures), default=0) or 1
     heights = [max(2, round(exceptions / most * (CHART_HEIGHT - 30))) for _, exceptions, _ in figures]
-    width = CHART_WIDTH / max(len(figures), 1)
+    width = CHART_WIDTH / max(len(figures), TREND_MAX)
     return [
         {
             "x": round(number * width + 4), "width": round(width - 8), "day": run.day, "exceptions": exceptions,
@@ -84,10 +85,22 @@ async def run(visit: Visit) -> Response:
         headline=headline(need["date"], need["earlier"], shown.summary["messages"]) if need else "",
         work=(shown.summary.get("work") or [])[:WORK_MAX], next_step=next_step, verdict_of=VERDICT,
         path_of_run=path, breaches=shown.summary.get("breaches") or [],
+        breach_words=partial(breach_words, translator(visit)), file_words=FILES,
         pairs=(shown.summary.get("pairs") or [])[:PAIRS_MAX],
         next=href(path, **filters, after=next_row) if next_row else None,
         first=href(path, **filters) if first_row else None,
     )  # fmt: skip
+
+
+def breach_words(_: Callable[[str], str], breach: Mapping[str, Any]) -> str:
+    """Return found and accepted value of an exceeded threshold."""
+
+    def text(value: float) -> str:
+        if breach["what"] == "max_age_s":
+            return span(_, value)
+        return f"{100 * value:.3g} %" if breach["what"] == "max_rate" else f"{value:,.0f}"
+
+    return _("%(found)s; accepted: %(accepted)s") % {name: text(breach[name]) for name in ("found", "accepted")}
 
 
 async def file(visit: Visit) -> Response:

@@ -41,7 +41,7 @@ async def users(visit: Visit) -> Response:
     return visit.render(
         "users.html",
         accounts=await visit.read(accounts.accounts),
-        roles=list(AccessRole),
+        roles=[role.value for role in AccessRole],
         length_min=passwords.LENGTH_MIN,
     )
 

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from semq import translations
+from semq import __version__, translations
 from semq.access_rights import AccessRole
 from semq.app.errors import IncompleteAnswer
 from semq.errors import SemqError
@@ -136,7 +136,7 @@ class Visit:
             "visitor": self._visitor, "may": self.may, "csrf": token, "csrf_field": lambda: token_field(token),
             "node": str(settings.address), "kind": settings.node.kind, "path": self.request.url.path,
             "language": self.language, "languages": translations.CHOICES, "notice": self._notice(),
-            "query": self.query, "translated": translated, "unreached": self.unreached,
+            "query": self.query, "version": __version__, "translated": translated, "unreached": self.unreached,
         }  # fmt: skip
         text = self.web.templates.get_template(template).render(common | context)
         response = HTMLResponse(in_page(text), http_status)

@@ -27,7 +27,7 @@ def test_a_page_has_the_exceptions_of_its_partner_and_of_nobody_else(report: Pub
 def test_a_page_is_in_the_language_of_its_partner_and_names_its_own_commands(report: PublishedReports) -> None:
     text = pages(report)["1.a"]
     assert '<html lang="zh">' in text
-    assert "贵方有 8 份文档，其中 7 份需要贵方处理" in text
+    assert "贵方有 8 份单据，其中 7 份需要贵方处理" in text
     assert '<html lang="en">' in pages(report)["1.b"]
     for partner, page in pages(report).items():
         commands = re.findall(r"semq msg inquire ([^ <]+)", page)
