@@ -26,7 +26,7 @@ from semq.web.transport.response_headers import ResponseHeaders
 log = structlog.get_logger("semq.web")
 API = "/api/"
 CACHED = {"cache-control": "max-age=3600"}  # time for which browsers may cache static files
-LOOK = Path(semq.__file__).with_name("look.css")  # of all pages, and of reports
+STYLES = Path(semq.__file__).with_name("look.css")  # of all pages, and of reports
 
 
 class CachedFiles(StaticFiles):
@@ -45,7 +45,7 @@ def build(web: Web) -> ASGIApp:
         for name, folder in web.folders.items()
         if (folder / "static").is_dir()
     ]
-    static.append(Route("/look.css", _look))
+    static.append(Route("/look.css", _shared_styles))
     app = Starlette(
         routes=[
             *api_routes(web.settings.node.kind, web.operations.table),
@@ -88,8 +88,8 @@ class FailureGuard:
             await problem(error)(scope, receive, send)
 
 
-async def _look(_request: Request) -> Response:
-    return FileResponse(LOOK, headers=CACHED)
+async def _shared_styles(_request: Request) -> Response:
+    return FileResponse(STYLES, headers=CACHED)
 
 
 def _route(scope: Scope) -> str:
