@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
+from shutil import which as find_program
 from tempfile import TemporaryDirectory
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -49,6 +50,8 @@ def read_options(argv: list[str] | None = None) -> argparse.Namespace:
     options = parser.parse_args(argv)
     if not options.check and not is_committed():
         parser.error("the sources have changes that are not committed: commit them, or give --check")
+    if options.everywhere and (os.geteuid() != 0 or find_program("debootstrap") is None):
+        parser.error("--everywhere needs root and debootstrap: apt-get install debootstrap")
     if options.sign is not None and not options.sign.is_file():
         parser.error(f"--sign: there is no file {options.sign}")
     return options
@@ -128,10 +131,11 @@ def install(archives: tuple[Path, Path], options: argparse.Namespace) -> Iterato
     """Install the archives in every wanted way."""
     say("installing in empty environments, each with a tour of a hub and two institutions")
     yield from installs.here(archives, installs.usable_pythons() if options.everywhere else [sys.executable])
-    for release in installs.RELEASES if options.everywhere and os.geteuid() == 0 else ():
+    if not options.everywhere:
+        return
+    for release in installs.RELEASES:
         yield from installs.in_root(options.roots / release, release, archives[0])
-    if options.everywhere and os.geteuid() == 0:
-        yield image.try_image(options.roots)
+    yield image.try_image(options.roots)
 
 
 def builds_documentation() -> bool | None:

@@ -63,7 +63,7 @@ def here(archives: tuple[Path, Path], pythons: Sequence[str]) -> Iterator[Instal
     wheel, sdist = archives
     system = platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
     ways = [(python, "pip", wheel) for python in pythons] + [(pythons[0], "pip", sdist)]
-    ways += [(pythons[0], name, wheel) for name in ("pipx", "uv") if _program(name)]
+    ways += [(pythons[0], name, wheel) for name in ("pipx", "uv")]
     for python, by, archive in ways:
         with TemporaryDirectory(prefix="semq-install-") as temporary:
             yield _try(TrialPlace(Path(temporary), Path(temporary)), system, python, by, archive)
@@ -94,12 +94,6 @@ def usable_pythons() -> list[str]:
     return list(found.values())
 
 
-def as_table(installations: Sequence[InstallationResult]) -> str:
-    """Return the rows of a table in Markdown."""
-    rows = [f"| {one.system} | {one.python} | {one.by} | {'yes' if one.ok else one.fault} |" for one in installations]
-    return "\n".join(["| system | Python | installed by | tour |", "|---|---|---|---|", *rows])
-
-
 def _try(place: TrialPlace, system: str, python: str, by: str, archive: Path) -> InstallationResult:
     """Install an archive by an installer, and take the tour."""
     name = f"{by} {'sdist' if archive.name.endswith('.gz') else 'wheel'}"
@@ -127,14 +121,13 @@ def _install(place: TrialPlace, python: str, by: str, archive: Path) -> str:
             place.call(str(programs / "pip"), "install", "-qq", str(copied))
         case "pipx":
             variables = {"PIPX_HOME": str(place.seen / "pipx"), "PIPX_BIN_DIR": str(programs)}
-            place.call("pipx", "install", "--python", python, str(copied), **variables)
+            pipx = "pipx" if place.prefix else _of_this_environment("pipx")
+            place.call(pipx, "install", "--python", python, str(copied), **variables)
         case _:
             variables = {"UV_TOOL_DIR": str(place.seen / "uv"), "UV_TOOL_BIN_DIR": str(programs)}
-            place.call(str(_program("uv")), "tool", "install", "--python", python, str(copied), **variables)
+            place.call(_of_this_environment("uv"), "tool", "install", "--python", python, str(copied), **variables)
     return str(programs / "semq")
 
 
-def _program(name: str) -> str | None:
-    """Return the path of an installer: that of this environment, else that of the machine."""
-    own = Path(sys.executable).with_name(name)
-    return str(own) if own.exists() else shutil.which(name)
+def _of_this_environment(program: str) -> str:
+    return str(Path(sys.executable).with_name(program))

@@ -92,11 +92,21 @@ def test_a_release_has_signed_checksums_of_its_files(run: Any, tmp_path: Path) -
     assert [line.split()[1] for line in (folder / "SHA256SUMS").read_text().splitlines()] == ["semq.tar.gz", "semq.whl"]
 
 
-@pytest.mark.parametrize("case", ["uncommitted", "no key"])
-def test_a_release_of_changed_sources_or_by_a_missing_key_is_refused(run: Any, case: str) -> None:
+@pytest.mark.parametrize(
+    ("argv", "state", "named"),
+    [
+        ([], {"is_committed": lambda: False}, "commit them"),
+        (["--sign", "/nowhere/key"], {}, "/nowhere/key"),
+        (["--check", "--everywhere"], {"find_program": lambda name: None}, "apt-get install debootstrap"),
+    ],
+)
+def test_a_release_that_lacks_something_is_refused_before_it_begins(
+    run: Any, capsys: pytest.CaptureFixture[str], argv: list[str], state: dict[str, Any], named: str
+) -> None:
     with pytest.raises(SystemExit) as ended:
-        run(*(["--sign", "/nowhere/key"] if case == "no key" else []), is_committed=lambda: case == "no key")
+        run(*argv, **state)
     assert ended.value.code == 2
+    assert named in capsys.readouterr().err
 
 
 def test_the_alerts_of_the_rules_are_those_that_have_cases() -> None:
