@@ -1,4 +1,4 @@
-"""``./run bundle``: one archive that installs SEMQ on machines without a network: packages, units, rules, documents."""
+"""``./run bundle``: one archive that installs SEMQ on machines without a network: packages and documents."""
 
 import argparse
 import os
@@ -18,7 +18,6 @@ PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 NAME = f"semq-{__version__}-python{PYTHON}-{platform.machine()}"
 # What operators need beside the packages
 FILES = ("README.md", "LICENSE", "docs")
-FOLDERS = ("systemd", "prometheus", "grafana")  # of deploy
 INSTALL = """#!/bin/sh
 # install.sh [FOLDER]: installs SEMQ {version} into a virtual environment, by default /opt/semq. It needs no network,
 # but Python {python} with its module venv (Debian: python{python}-venv); PYTHON=/path/to/python{python} names it.
@@ -33,7 +32,7 @@ python=${{PYTHON:-python{python}}}
 "$python" -m venv "$folder"
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 "$folder/bin/python" -m pip install --quiet --no-index --find-links "$here/wheels" '{package}'
-echo "Installed: $folder/bin/semq. Next: $folder/bin/semq demo; the units in $here/systemd run nodes from /opt/semq."
+echo "Installed: $folder/bin/semq. Next: $folder/bin/semq demo. Units of systemd: $folder/share/semq/systemd"
 """
 
 
@@ -87,7 +86,7 @@ def collect(folder: Path, package: str) -> None:
 
 
 def pack(folder: Path, package: str, output: Path) -> Path:
-    """Add script, units, rules and documents to the folder with the wheels; return the archive of it."""
+    """Add script and documents to the folder with the wheels; return the archive of it."""
     script = folder / "install.sh"
     text = INSTALL.format(
         version=__version__, python=PYTHON, version_info=sys.version_info[:2], package=f"{package}=={__version__}"
@@ -100,8 +99,6 @@ def pack(folder: Path, package: str, output: Path) -> Path:
         tar.add(folder, folder.name)
         for name in FILES:
             tar.add(ROOT / name, f"{folder.name}/{name}")
-        for name in FOLDERS:
-            tar.add(ROOT / "deploy" / name, f"{folder.name}/{name}")
     return archive
 
 

@@ -111,7 +111,7 @@ class DatabaseSection(Section):
     """The database with the queues."""
 
     url: Annotated[SecretStr, AfterValidator(database_url)] | None = None
-    """URL of a Postgres server, 14 or newer; of several hosts the primary is used; default: an embedded server"""
+    """URL of a Postgres server, 15 or newer; of several hosts the primary is used; default: an embedded server"""
     migrate: bool = True
     """migrate tables of an older version at the start; false: do not start, and print the command that migrates"""
     ledger_days: Annotated[int, Field(ge=0, le=36_500)] = 400

@@ -148,7 +148,8 @@ def read_private(path: Path) -> bytes:
                 mode = oct(state.st_mode & 0o777)
                 raise KeyRefused("Users other than its owner have rights to the file.", file=str(path), mode=mode)
             if state.st_uid not in (0, os.geteuid()):
-                raise KeyRefused("The file belongs to another user.", file=str(path), uid=state.st_uid)
+                refused = KeyRefused("The file belongs to another user.", file=str(path), uid=state.st_uid)
+                raise refused.with_remedy("Run SEMQ as the user who owns the file, or give the file to that of SEMQ.")
             return file.read(KEY_FILE_MAX)
     except OSError as error:
         raise KeyRefused("The file cannot be read.", file=str(path), fault=error.strerror) from error

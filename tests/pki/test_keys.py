@@ -41,6 +41,21 @@ def test_a_key_that_others_may_read_is_refused_also_behind_a_link(tmp_path: Path
         read_key(tmp_path / "link", None)
 
 
+def test_a_key_of_another_user_is_refused_and_the_remedy_names_its_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_key(tmp_path / "key", new_key(), None)
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    if owner == 0:  # keys of root are accepted
+        owner = 12345
+        os.chown(tmp_path / "key", owner, -1)
+    with pytest.raises(KeyRefused, match="another user") as caught:
+        read_private(tmp_path / "key")
+    assert caught.value.facts["uid"] == owner
+    assert "as the user who owns the file" in caught.value.remedy
+
+
 @pytest.mark.parametrize("passphrase", [None, b"wrong"])
 def test_a_missing_or_wrong_passphrase_is_refused_and_no_passphrase_is_shown(
     tmp_path: Path, passphrase: bytes | None

