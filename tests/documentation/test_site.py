@@ -36,6 +36,12 @@ def test_no_page_fetches_anything_from_another_host(site: Path) -> None:
     assert fetched == set()
 
 
+def test_every_page_has_the_programs_that_it_includes(site: Path) -> None:
+    texts = {page.name: re.sub(r"<[^>]+>", "", page.read_text("utf-8")) for page in site.rglob("*.html")}
+    assert [name for name, text in texts.items() if "--8" in text] == []
+    assert "channel.confirm_delivery()" in texts["clients.html"]
+
+
 def faults_of(page: "Page") -> list[str]:
     """Return a list to which failed requests and errors of scripts are added."""
     faults: list[str] = []
