@@ -45,6 +45,7 @@ semq.engine.hub.unserved_homes         flows/test_instances.py
 semq.status_words                      console/test_words.py
 semq.translations                      console/test_words.py
 semq.answers.status                    service/monitoring/test_health.py
+semq.answers.acts                      service/operations/test_audit.py
 semq.answers.messages                  web/api/test_description.py
 semq.store.control.cluster             platform_node/test_cluster.py
 semq.store.control.cluster_tables      store/postgres/test_migration.py

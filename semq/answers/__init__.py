@@ -4,6 +4,7 @@
 |------------|--------------------------------------------------------------------|
 | `status`   | ``node.status`` and ``node.health``, whose parts all rooms make    |
 | `messages` | messages as rows, their traces, pages and counts                   |
+| `acts`     | arguments of acts in the audit log, as texts                       |
 """
 
 import msgspec

@@ -1,10 +1,10 @@
 """``semq audit list``: acts on a node over console, HTTP and AMQP, each with its user and its outcome."""
 
-import json
 from typing import Annotated, Any
 
 import typer
 
+from semq.answers.acts import argument_texts
 from semq.cli.options.times import milliseconds_ago
 from semq.cli.output.values import local_time
 from semq.cli.session import RowsOption, Session, on_node
@@ -41,6 +41,6 @@ async def list_(
 
 def _cells(row: dict[str, Any]) -> tuple[Any, ...]:
     through = f"{row['via']} {row['peer']}".rstrip()
-    arguments = json.dumps(row["arguments"], ensure_ascii=False) if row["arguments"] else ""
+    arguments = ", ".join(f"{name} {text}" for name, text in argument_texts(row["arguments"]))
     details = f"{row['detail']} {arguments}".strip()
     return row["number"], local_time(row["at"]), row["who"], through, row["act"], row["outcome"], details

@@ -97,8 +97,15 @@ def _next_commands(node: "NewNode", config: str) -> list[str]:
     """Return the commands that lead to a running node of the network. ``config``: the file, quoted for a shell."""
     run = f"semq node run --config {config}"
     if node.kind == NodeKind.platform:
-        named = node.institutions or ["10008"]
-        return [run, *(f"semq hub nodes token {one} --config {config}" for one in named)]
+        from semq.installation.new_node import PORT_OF_HUB, PORT_OF_INSTITUTION
+
+        hub = f" --hub {node.name or '127.0.0.1'}:{node.port}" if node.name or node.port != PORT_OF_HUB else ""
+        commands = [run]
+        for number, one in enumerate(node.institutions or ["10008"]):  # without a name, all are on this machine
+            port = f" --port {PORT_OF_INSTITUTION + number}" if number and not node.name else ""
+            commands.append(f"semq hub nodes token {one} --config {config}")
+            commands.append(f"semq node init --kind local {one} --id {one}{hub}{port}")
+        return commands
     return [f"semq node enroll --config {config} --fingerprint FINGERPRINT --token TOKEN", run]
 
 

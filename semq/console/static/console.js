@@ -12,7 +12,9 @@
       const moment = new Date(time.dateTime);
       if (isNaN(moment) || !moment.getTimezoneOffset()) continue;
       const local = Object.assign(document.createElement("span"), {className: "soft local"});
-      local.textContent = moment.toLocaleTimeString([], {hour: "2-digit", minute: "2-digit", timeZoneName: "short"});
+      const clock = moment.toLocaleTimeString([], {hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZoneName: "short"});
+      const day = moment.toLocaleDateString("sv");  // as in ISO 8601
+      local.textContent = time.dateTime.startsWith(day) ? clock : `${day.slice(5)} ${clock}`;
       time.after(" ", local);
     }
   };

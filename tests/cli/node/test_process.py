@@ -52,8 +52,9 @@ def test_a_new_node_has_a_commented_file_that_only_its_owner_reads_and_the_next_
     made = semq("node", "init", "--kind", "platform", str(folder), "--institution", "10008", "--name", "hub.example")
     config, quoted = folder / "node.toml", f"'{folder}/node.toml'"
     assert (made.status, made.out.partition(":")[0]) == (0, str(config))
-    assert made.err.split("\n")[:3] == [
+    assert made.err.split("\n")[:4] == [
         "Next:", f"  semq node run --config {quoted}", f"  semq hub nodes token 10008 --config {quoted}",
+        "  semq node init --kind local 10008 --id 10008 --hub hub.example:17670",
     ]  # fmt: skip
     assert config.stat().st_mode & 0o777 == 0o600
     assert semq("config", "check", "--config", str(config)).status == 0

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from semq.answers.acts import argument_texts
 from semq.app import Client
 from semq.app.errors import RefusedByNode
 from semq.config.reach import url_of
@@ -23,6 +24,14 @@ def test_arguments_are_recorded_without_secrets_and_in_bounded_length() -> None:
     assert result["ids"][-1] == "… (80 more)"
     assert len(result["why"]) <= 300
     assert result["deep"] == {"a": {"b": "…"}}
+
+
+def test_arguments_are_shown_as_texts_without_what_the_log_does_not_have() -> None:
+    arguments = recorded(
+        {"why": "look", "documents": ["order 1 A", "order 2 B"], "pem": "x", "at_once": True, "body": b"y", "empty": ""}
+    )
+    texts = [("documents", "order 1 A; order 2 B"), ("why", "look"), ("at_once", "true")]
+    assert argument_texts(arguments) == texts
 
 
 async def test_acts_and_shown_payloads_over_amqp_are_in_the_same_log_as_acts_of_the_web_process(
