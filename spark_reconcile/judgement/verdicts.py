@@ -175,6 +175,7 @@ cancelled_unsent         MATCHED              cancelled              none|direct
 ended_unsent             REFUSED              rejected               none|direct          none        best_effort,unsent
 end_without_record       STATE_CONTRADICTION  cancelled|rejected     .                    none            .
 settled_without_record   STATE_CONTRADICTION  delivered              .                    none            .
+unreceipted_and_lost     STATE_CONTRADICTION  open                   released             none            untold
 released_without_record  STATE_CONTRADICTION  .                      released             none            .
 lost_on_its_way          LOST_BEST_EFFORT     moved                  none|forwarded|direct  none          best_effort
 waits_at_sender          WAITING_OFFLINE      accepted               direct               none            no_hub
@@ -257,6 +258,11 @@ FINDINGS = {
     ),
     "settled_without_record": (
         "The sender has a receipt, the receiver no record of it: it was lost, probably by a restored store.",
+        "sender",
+        "submit",
+    ),
+    "unreceipted_and_lost": (
+        "The hub released its copy, the receiver has no record of it, and its sender no longer waits: it was lost.",
         "sender",
         "submit",
     ),

@@ -6,8 +6,8 @@ Each one notes in the notebook which outcomes it permits to documents under way 
 import asyncio
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -93,29 +93,45 @@ async def revoke(world: CampaignWorld, fault: CycleFault) -> None:
 
 
 async def restore(world: CampaignWorld, fault: CycleFault) -> None:
-    """Make a backup of a node's database, and put it back a little later."""
-    name, node = fault.where, world.nodes[fault.where]
-    data, backup = node.postgres.data, world.folder / f"backup-{name}"
-    async with world.stopping[name]:
-        if backup.exists():  # the plan may draw a node twice at once
-            return
-        await node.down(orderly=True)
-        kept = await asyncio.to_thread(_read_ledger, node)
-        await asyncio.to_thread(shutil.copytree, data, backup)
-        began = time.time()
-        node.up()
-    with suppress(TimeoutError):  # other faults strike it
-        await node.wait_until_serving()
-    await asyncio.sleep(fault.value)
-    async with world.stopping[name]:
-        await node.down()
-        lines = await asyncio.to_thread(_read_ledger, node)
-        await asyncio.to_thread(shutil.rmtree, data)
-        await asyncio.to_thread(backup.rename, data)
-        names = frozenset(line.lk0 for line in lines[len(kept) :] if line.lk0)
+    """Make a backup of an institution's database, and put it back a little later."""
+    name = fault.where
+    async with _put_back(world, fault) as (began, lines):
+        names = frozenset(line.lk0 for line in lines if line.lk0)
         numbers = frozenset(int(line.app_key) for line in lines if line.lk0 in names and line.app_key.isdigit())
         world.notebook.restore(RestoredStore(name, ADDRESSES[name], began, time.time(), names, numbers))
-        node.up()
+
+
+async def restore_hub(world: CampaignWorld, fault: CycleFault) -> None:
+    """Make a backup of a hub's database, and put it back a little later: it loses lines of this time."""
+    async with world.defining, _put_back(world, fault) as (began, _):
+        world.notebook.hub_outages.append((began, time.time()))
+
+
+@asynccontextmanager
+async def _put_back(world: CampaignWorld, fault: CycleFault) -> AsyncIterator[tuple[float, list[LedgerLineRow]]]:
+    """Make a backup of a node's database and put it back; yield the time of the backup and the lost lines.
+
+    The node starts at the end.
+    """
+    name, node = fault.where, world.nodes[fault.where]
+    data, backup = node.postgres.data, world.folder / f"backup-{name}"
+    async with world.restoring[name]:  # the plan may draw a node twice at once
+        async with world.stopping[name]:
+            await node.down(orderly=True)
+            kept = await asyncio.to_thread(_read_ledger, node)
+            await asyncio.to_thread(shutil.copytree, data, backup)
+            began = time.time()
+            node.up()
+        with suppress(TimeoutError):  # other faults strike it
+            await node.wait_until_serving()
+        await asyncio.sleep(fault.value)
+        async with world.stopping[name]:
+            await node.down()
+            lines = await asyncio.to_thread(_read_ledger, node)
+            await asyncio.to_thread(shutil.rmtree, data)
+            await asyncio.to_thread(backup.rename, data)
+            yield began, lines[len(kept) :]
+            node.up()
 
 
 def _read_ledger(node: CrashProcess) -> list[LedgerLineRow]:
@@ -247,6 +263,7 @@ ACTS: dict[str, Act] = {
     "roll": roll_authority,
     "revoke": revoke,
     "restore": restore,
+    "restore hub": restore_hub,
     "operator": operate,
     "hub operator": operate_hub,
     "unmount": unmount,

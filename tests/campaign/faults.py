@@ -77,6 +77,7 @@ KINDS = (
     (3, "clock", "clocks"),
     (3, "rule", "institutions"),
     (2, "restore", "restored"),
+    (1, "restore hub", "hub"),
 )
 CLOCK_S_MAX = 20.0
 PAUSE_S = (2.0, 8.0)  # between two faults

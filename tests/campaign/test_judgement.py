@@ -196,7 +196,7 @@ def _forget_receipt(case: JudgedCase) -> None:
     [
         ([DELIVERED], ["FORWARDED"], "settled_without_record"),
         ([CANCELLED], ["STORED", "VOIDED", "SENT", "RELEASED"], "end_without_record"),
-        ([], ["STORED", "SENT", "RELEASED"], "released_without_record"),  # the sender wants no receipt
+        ([], ["STORED", "SENT", "RELEASED"], "unreceipted_and_lost"),  # the sender wants no receipt
     ],
 )
 def test_a_restored_receiver_lacks_what_it_lists_and_the_reconciliation_finds_it(

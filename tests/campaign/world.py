@@ -157,6 +157,7 @@ class CampaignWorld(Installation):
         self.defining = asyncio.Lock()  #: one change of the definitions at a time
         self.using_door = asyncio.Lock()  #: the folder is away, or an application writes into it
         self.stopping = defaultdict[str, asyncio.Lock](asyncio.Lock)  #: only one act at a time keeps a node down
+        self.restoring = defaultdict[str, asyncio.Lock](asyncio.Lock)
         self._plan, self._seed = plan, plan.seed
         self._tasks: list[asyncio.Task[None]] = []
 

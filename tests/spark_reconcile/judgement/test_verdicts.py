@@ -63,6 +63,13 @@ def test_no_document_that_was_cancelled_or_refused_is_to_be_sent_or_submitted_ag
             assert finding_of(judge(Situation(*words, remarks)).finding).deed not in ("submit", "resend"), words
 
 
+def test_a_document_whose_sender_no_longer_waits_is_to_be_submitted_again() -> None:
+    """Its sender has no row any more, so that an inquiry would find nothing to do."""
+    lost = Situation("forwarded", "released", "none", frozenset({"untold", "best_effort"}))
+    waiting = Situation("stored", "released", "none", frozenset())
+    assert [finding_of(judge(each).finding).deed for each in (lost, waiting)] == ["submit", "inquire"]
+
+
 def test_every_situation_has_a_verdict_and_every_row_of_the_grid_is_reached() -> None:
     reached = {
         judge(Situation(*words, remarks)) for words in product(SENDERS, HUBS, RECEIVERS) for remarks in REMARK_SETS
