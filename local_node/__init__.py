@@ -2,7 +2,8 @@
 
 | module               | subject                                                                       |
 |----------------------|-------------------------------------------------------------------------------|
-| node                 | the process; ``ports``: the part that operations and answers to nodes use     |
+| node                 | the process                                                                   |
+| parts                | its assembly; ``ports``: the parts, and the node as operations see it         |
 | doors                | exchanges, queues and tables through which applications send and receive      |
 | link                 | the connections to the hub and to partners                                    |
 | pieces               | large documents, sent in pieces                                               |

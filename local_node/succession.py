@@ -11,11 +11,12 @@ answer is as required. A node accepts a new authority only with the signature of
 """
 
 import asyncio
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import msgspec
 import structlog
 
+from local_node.ports import OperatedLocalNode
 from local_node.renewal import Renewing
 from semq.errors import SemqError, unusable_path_of
 from semq.pki.succession import Succession, is_issued_by, verify_succession
@@ -31,22 +32,10 @@ class SuccessionQuestion(msgspec.Struct):
     succession: Succession
 
 
-class TrustingNode(Protocol):
-    """The part of the node that is used here."""
-
-    renewing: Renewing | None
-
-    def identity_in_use(self) -> NodeIdentity:
-        """Return the certificates and authorities. Raises NoIdentity."""
-
-    def apply_authorities(self) -> None:
-        """Apply the present authorities to new connections; existing links stay."""
-
-
 class SuccessionDuty:
     """Carries out the requests of the hub."""
 
-    def __init__(self, node: TrustingNode) -> None:
+    def __init__(self, node: OperatedLocalNode) -> None:
         self._node = node
         self._renewal: asyncio.Task[None] | None = None
         self._fault = ""
@@ -80,8 +69,8 @@ class SuccessionDuty:
 
     def _renew(self) -> None:
         """Renew in a task: a renewal takes longer than the hub waits for an answer, and ends the link."""
-        if self._node.renewing is not None and (self._renewal is None or self._renewal.done()):
-            self._renewal = asyncio.get_running_loop().create_task(self._carry_out_renewal(self._node.renewing))
+        if self._node.parts.renewing is not None and (self._renewal is None or self._renewal.done()):
+            self._renewal = asyncio.get_running_loop().create_task(self._carry_out_renewal(self._node.parts.renewing))
 
     async def _carry_out_renewal(self, renewing: Renewing) -> None:
         try:

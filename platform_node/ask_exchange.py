@@ -122,7 +122,7 @@ class AskService:
         return await self._node.store.execute(messages.trace, str(arguments["lk0"]))
 
     async def _story_of_linked_node(self, arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
-        return dict(await self._node.questions.ask(arguments["other"], arguments["question"]))
+        return dict(await self._node.parts.questions.ask(arguments["other"], arguments["question"]))
 
     async def _all_lines(self, lk0: str) -> tuple[LedgerLines, list[str]]:
         """Return the ledger lines of all stores, and the stores that could not be asked."""
@@ -172,7 +172,7 @@ class AskService:
                 return {"node": other_end, "unanswered": shortened(reply.unreached, 300) or _error_text(reply.error)}
             return self._answer(other_end, reply.result)
         try:
-            answer = await self._node.questions.ask(other_end, question)
+            answer = await self._node.parts.questions.ask(other_end, question)
         except SemqError as error:
             return {"node": other_end, "unanswered": str(error)}
         return self._answer(other_end, answer)

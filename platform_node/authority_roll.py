@@ -18,7 +18,6 @@ every running instance. Each call of ``advance`` does everything that the phase 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
 
 import msgspec
 import structlog
@@ -27,12 +26,8 @@ from msgspec.structs import replace
 
 from platform_node.authority_state import LOCK_FILE, STATE_FILE, STATE_TEXTS, STEPS, Phase, Roll, folder_of, read_roll
 from platform_node.errors import NoRoll
-from platform_node.questions import Questions
-from platform_node.registry import Registry
-from platform_node.session_guard import Guard
+from platform_node.ports import OperatedHub
 from semq.answers import OperationAnswer
-from semq.clock import Clock
-from semq.config.settings import Settings
 from semq.errors import SemqError
 from semq.foreign_text import shortened
 from semq.moments import utc_text
@@ -40,10 +35,10 @@ from semq.pki.authority import KEY_FILE, Authority, create_authority, read_autho
 from semq.pki.errors import NoAuthority
 from semq.pki.succession import is_issued_by, state_succession
 from semq.pki.trust import fingerprint_of
-from semq.service.credentials.identity import NodeIdentity, ring_of
+from semq.service.credentials.identity import ring_of
 from semq.store.files import locked, write_safely
-from semq.umx_t.address import Address
 
+JOB = "authority"
 ADVANCE_S = 5.0
 CONCURRENT_MAX = 16  # nodes asked at the same time
 log = structlog.get_logger("semq.authority")
@@ -73,44 +68,10 @@ class RollStatus(OperationAnswer, frozen=True, kw_only=True):
     nodes: Sequence[RolledNode] = ()
 
 
-class RolledHub(Protocol):
-    """The part of the hub that the change uses."""
-
-    settings: Settings
-    clock: Clock
-    address: Address
-    registry: Registry
-    questions: Questions
-    guard: Guard
-
-    def identity_in_use(self) -> NodeIdentity:
-        """Return the hub's certificates and authorities. Raises NoAuthority."""
-
-    def is_node(self, name: str) -> bool:
-        """Return whether the name is the address of an institution."""
-
-    def renew_own(self) -> None: ...
-
-    def announce_authority(self) -> None:
-        """Tell enrolling nodes which authority signs."""
-
-    def apply_authorities(self) -> None:
-        """Apply the present authorities to new connections."""
-
-    async def apply_authorities_and_end_sessions(self) -> None:
-        """Like ``apply_authorities``; also end all sessions with certificates."""
-
-    @property
-    def store_name(self) -> str: ...
-
-    async def served_stores(self) -> list[str]:
-        """Return the stores of all running instances."""
-
-
 class AuthorityRoll:
     """The change of a hub's authority."""
 
-    def __init__(self, hub: RolledHub) -> None:
+    def __init__(self, hub: OperatedHub) -> None:
         self._hub = hub
         self._folder = hub.settings.pki_dir
         self._passphrase = ring_of(hub.settings).passphrase
@@ -190,7 +151,7 @@ class AuthorityRoll:
             (folder_of(self._folder, roll.generation - 1) / KEY_FILE).unlink(missing_ok=True)
 
     async def _ask_all(self, roll: Roll) -> None:
-        questions = self._hub.questions
+        questions = self._hub.parts.questions
         nodes = [node for node in questions.readers() if not roll.has_done(node)]
         turns = asyncio.Semaphore(CONCURRENT_MAX)
 
@@ -200,13 +161,13 @@ class AuthorityRoll:
 
         await asyncio.gather(*map(ask_in_turn, nodes))
         if roll.phase is Phase.RENEW:
-            self._note("renewed", [node for node in self._hub.guard.nodes() if self._is_renewed(node)])
+            self._note("renewed", [node for node in self._hub.parts.guard.nodes() if self._is_renewed(node)])
 
     async def _ask(self, roll: Roll, node: str) -> None:
         step = Phase.WITHDRAW if roll.phase is Phase.DONE else roll.phase
         question = {"asker": str(self._hub.address), "authority": {"step": step, "succession": roll.succession}}
         try:
-            answer = await self._hub.questions.ask(node, question)
+            answer = await self._hub.parts.questions.ask(node, question)
         except SemqError as error:
             self._faults[node] = str(error)
             return
@@ -227,7 +188,7 @@ class AuthorityRoll:
     def _is_renewed(self, node: str) -> bool:
         """Return whether the node's session has a certificate that the former authority has not signed."""
         assert self.state is not None
-        certificate, former = self._hub.guard.certificate(node), self.state.succession.former
+        certificate, former = self._hub.parts.guard.certificate(node), self.state.succession.former
         trusted = self._hub.identity_in_use().trust.authorities
         return certificate is not None and not any(
             fingerprint_of(authority) == former and is_issued_by(certificate, authority) for authority in trusted
@@ -261,7 +222,7 @@ class AuthorityRoll:
     async def _active(self) -> list[str]:
         """Return the institutions with a valid certificate, or a session with one."""
         valid = {node for node, days in (await self._hub.registry.days_left()).items() if days > 0}
-        return sorted(node for node in valid | set(self._hub.guard.nodes()) if self._hub.is_node(node))
+        return sorted(node for node in valid | set(self._hub.parts.guard.nodes()) if self._hub.is_node(node))
 
     @contextmanager
     def _locked_state(self) -> Iterator[None]:
@@ -299,7 +260,7 @@ class AuthorityRoll:
         return RolledNode(
             node=node,
             state=reached[-1] if reached else "trusts the former one",
-            online=self._hub.questions.has_reader(node),
+            online=self._hub.parts.questions.has_reader(node),
             left_behind=node in roll.left_behind,
             fault=self._faults.get(node, ""),
         )

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -14,6 +14,7 @@ from msgspec.structs import replace as replace_fields
 from platform_node.all_stores.fan_out import FanOut
 from platform_node.ask_exchange import AskService
 from platform_node.authority_roll import ADVANCE_S as ROLL_S
+from platform_node.authority_roll import JOB as AUTHORITY_JOB
 from platform_node.authority_roll import AuthorityRoll
 from platform_node.authority_state import LOCK_FILE
 from platform_node.certificate_directory import NEVER, KnownCertificates
@@ -23,6 +24,7 @@ from platform_node.enrolment import EnrolmentService
 from platform_node.logins import ENROLL, TOKEN_USER_PREFIX, HubLogins
 from platform_node.operations.definitions import FOLLOW_S, DefinitionOperations
 from platform_node.operations.table import OPERATIONS
+from platform_node.ports import HubParts
 from platform_node.questions import Questions
 from platform_node.registry import Execute, Registry, prepare_authority, sign_own
 from platform_node.session_guard import REVOCATION_S, Guard
@@ -42,6 +44,7 @@ from semq.service.clockwork import ScheduledJob
 from semq.service.credentials.identity import NodeIdentity
 from semq.service.credentials.keyring import split
 from semq.service.datagrams.ends import OfferingEnd
+from semq.service.ground import Ground
 from semq.service.links.rights import UMX
 from semq.service.links.sessions import Links, NodeLink, Refuse
 from semq.service.node import APPLICATIONS, Node
@@ -51,7 +54,6 @@ from semq.store.files import locked
 from semq.store.identities import DEFINED, REVOKED
 from semq.store.unit import Recovered
 from semq.store.views.messages import certificates
-from semq.store.work import Work
 from semq.umx_t.address import Address, NodeType, parse_address
 
 log = structlog.get_logger("semq.platform")
@@ -61,7 +63,7 @@ STORES_S = 10.0  # interval of the job that writes the stores of nodes; a login 
 
 
 class HubNode(Node[HubEngine]):
-    """The hub: implements ``ports.OperatedHub`` and ``authority_roll.RolledHub``."""
+    """The hub."""
 
     vhosts = (APPLICATIONS, UMX, ENROLL)
     table = OPERATIONS
@@ -70,7 +72,7 @@ class HubNode(Node[HubEngine]):
     membership: Membership | None = None  #: None without [cluster]
     control: Execute  #: runs queries and changes on the control database
     authority_roll: AuthorityRoll | None = None  #: None if the hub has no authority of its own
-    datagrams: OfferingEnd | None = None  #: None without [datagrams]
+    parts: HubParts
     _is_admitted = False  #: whether nodes may attach to the present engine
 
     async def prepare(self) -> None:
@@ -112,7 +114,7 @@ class HubNode(Node[HubEngine]):
     def build_engine(self, recovered: Recovered) -> HubEngine:
         cluster = None
         if self.membership is not None:
-            cluster = self.membership.build(self.directory, self.turn, self._post, self._end_older_session)
+            cluster = self.membership.build(self.directory, self.turn, self.engine_handle.post, self._end_older_session)
         engine = HubEngine(
             self.own_store, recovered, self.store, self.clock, self.engine_settings(), self.directory,
             self.clockwork.on_mail, cluster, self.spans,
@@ -121,11 +123,10 @@ class HubNode(Node[HubEngine]):
             self.membership.begin(engine)
         return engine
 
-    def _post(self, work: Work, later: bool) -> None:
-        self.engine.core.post(work, later=later)
-
     def _end_older_session(self, node: Address) -> None:
-        self.links.end_session_of(str(node), ConnectionForced("the node has an older session at another instance"))
+        self.parts.links.end_session_of(
+            str(node), ConnectionForced("the node has an older session at another instance")
+        )
 
     def authenticator(self) -> Authenticator:
         return HubLogins(
@@ -155,35 +156,34 @@ class HubNode(Node[HubEngine]):
     def is_node(self, name: str) -> bool:
         return self.directory.knows(name)
 
-    def register(self) -> None:
+    def assemble(self, ground: Ground[HubEngine]) -> None:
+        datagrams = None
         if self.settings.datagrams is not None:
-            self.datagrams = OfferingEnd(self.settings.datagrams, self.address, self.clock)
-            self._cleanup.callback(self.datagrams.stop)
+            datagrams = OfferingEnd(self.settings.datagrams, self.address, self.clock)
+            self._cleanup.callback(datagrams.stop)
         credit_bytes = self.settings.protocol.credit_bytes
-        self.links = Links(
-            lambda: self.engine, self.turn, credit_bytes, self._note_store, self._refuse_attachment, self.datagrams
-        )
-        vhost = self.server.vhosts[UMX]
-        vhost.register(self.links.exchange(self.link_bytes_max))
-        self.questions = Questions(self.clock)
-        vhost.register(self.questions.exchange())
-        self._register_queues()
-        vhost.hooks.append(SessionHooks(on_open=self.links.check_login))
-        self.guard = Guard(self.registry, self.clock)
-        if self.registry.authority is not None:
-            self.authority_roll = AuthorityRoll(self)
-        for name in (UMX, ENROLL):
-            self.server.vhosts[name].hooks.append(SessionHooks(self.guard.opened, self.guard.closed))
-        vhost = self.server.vhosts[ENROLL]
+        links = Links(ground.engine, self.turn, credit_bytes, self._note_store, self._refuse_attachment, datagrams)
+        questions = Questions(self.clock)
+        guard = Guard(self.registry, self.clock)
+        self.parts = HubParts(datagrams, links, questions, guard)
+        self.authority_roll = AuthorityRoll(self) if self.registry.authority is not None else None
         self.ask_service = AskService(self)
-        vhost.register(self.ask_service.exchange(vhost))
+        self.made_parts = (self.definition_operations, self.ask_service)
+        umx, enroll = self.server.vhosts[UMX], self.server.vhosts[ENROLL]
+        umx.register(links.exchange(ground.link_bytes_max))
+        umx.register(questions.exchange())
+        self._register_queues()
+        umx.hooks.append(SessionHooks(on_open=links.check_login))
+        for vhost in (umx, enroll):
+            vhost.hooks.append(SessionHooks(guard.opened, guard.closed))
+        enroll.register(self.ask_service.exchange(enroll))
         if self.node_identity is not None:
-            vhost.register(EnrolmentService(self.registry, self.node_identity.trust).exchange(vhost))
+            enroll.register(EnrolmentService(self.registry, self.node_identity.trust).exchange(enroll))
 
     def _register_queues(self) -> None:
         vhost = self.server.vhosts[UMX]
         nodes = self.directory.nodes()
-        for queue in [*self.links.queues(nodes), *map(self.questions.queue, nodes)]:
+        for queue in [*self.parts.links.queues(nodes), *map(self.parts.questions.queue, nodes)]:
             if queue.name not in vhost.queues:
                 vhost.register(queue)
 
@@ -226,7 +226,7 @@ class HubNode(Node[HubEngine]):
                 ScheduledJob("revocation", REVOCATION_S, self._check_links),
                 ScheduledJob("certificate", 5.0, self._maintain_certificate),
                 ScheduledJob("certificates", WARN_S, self._warn_of_expiry),
-                ScheduledJob("authority", ROLL_S, self._continue_roll),
+                ScheduledJob(AUTHORITY_JOB, ROLL_S, self._continue_roll),
             ]
         return jobs
 
@@ -251,7 +251,7 @@ class HubNode(Node[HubEngine]):
             self.apply_revocations()
 
     def apply_revocations(self) -> None:
-        self.guard.check()
+        self.parts.guard.check()
         self._check_certificates()
 
     def _check_certificates(self) -> None:
@@ -262,7 +262,7 @@ class HubNode(Node[HubEngine]):
         """Act on expired certificates, and renew the hub's own when due."""
         if self.node_identity is not None:
             # First, because the other steps fail if the key ring cannot be read.
-            self.guard.check()  # expired certificates count as revoked
+            self.parts.guard.check()  # expired certificates count as revoked
             if self.certificates.is_due(self.clock.wall()):  # only then, because the check blocks the event loop
                 self._check_certificates()
             try:
@@ -282,9 +282,6 @@ class HubNode(Node[HubEngine]):
         if self.authority_roll is not None:
             await self.authority_roll.advance()
 
-    def roll_soon(self) -> None:
-        self.clockwork.hasten("authority")
-
     def announce_authority(self) -> None:
         self.server.announce(self.greeting())
 
@@ -296,7 +293,7 @@ class HubNode(Node[HubEngine]):
 
     async def apply_authorities_and_end_sessions(self) -> None:
         self.apply_authorities()
-        self.guard.end_sessions("the hub trusts other authorities now")
+        self.parts.guard.end_sessions("the hub trusts other authorities now")
 
     def renew_own(self) -> None:
         """Issue a new certificate for the hub, or use the one that another instance has issued. Raises NoAuthority."""
@@ -323,9 +320,9 @@ class HubNode(Node[HubEngine]):
         # End older sessions first, because the new engine would ignore their frames. Their nodes can then go to other
         # instances, even if this instance has to wait for its control database.
         self._is_admitted = False
-        self.links.end_all_sessions(ConnectionForced("the hub has opened its store again"))
-        if self.datagrams is not None and not self.datagrams.port.is_open:
-            await self.datagrams.start(self.settings.amqp.host)
+        self.parts.links.end_all_sessions(ConnectionForced("the hub has opened its store again"))
+        if self.parts.datagrams is not None and not self.parts.datagrams.port.is_open:
+            await self.parts.datagrams.start(self.settings.amqp.host)
         if self.membership is not None and await self.membership.admit(UUID(self.recovered.store_uuid), self.endpoint):
             self.store.note_missing_commits("the control database knows later ones")
         self._is_admitted = True
@@ -334,9 +331,6 @@ class HubNode(Node[HubEngine]):
         """Return the state of the store, by which the control database detects a restored, older store."""
         head = self.store.chain.head
         return StoreState(self.recovered.boot, *((head.place, head.count) if head is not None else (0, 0)))
-
-    def made_parts(self) -> Iterable[object]:
-        return self.definition_operations, self.ask_service
 
     def offered(self) -> Mapping[str, OfferedOperation]:
         if self.membership is None:
@@ -352,15 +346,12 @@ class HubNode(Node[HubEngine]):
     def schedule_of(self, side: str) -> Schedule | None:
         return self.engine.custody.schedule if side == "outbound" else None
 
-    def engine_time(self) -> float:
-        return self.engine.core.now()
-
     def institutions(self) -> list[InstitutionState]:
         return [self._institution(str(node)) for node in self.directory.nodes()]
 
     def _institution(self, node: str) -> InstitutionState:
         stated, present, known = (
-            self.links.statements.get(node), self.engine.sessions.get(node), self.registry.stores.get(node)
+            self.parts.links.statements.get(node), self.engine.sessions.get(node), self.registry.stores.get(node)
         )  # fmt: skip
         session = present.link.session if present is not None and isinstance(present.link, NodeLink) else None
         seen = self.clock.wall() if present is not None else known.seen_at if known is not None else None
@@ -389,7 +380,7 @@ class HubNode(Node[HubEngine]):
         return replace_fields(
             await super().status(),
             carrier=self.membership.carrier.status() if self.membership is not None else None,
-            datagrams=self.datagrams.status() if self.datagrams is not None else None,
+            datagrams=self.parts.datagrams.status() if self.parts.datagrams is not None else None,
             certificate=identity.status() if identity is not None else None,
             certificates=await self.registry.days_left() if identity is not None else None,
         )

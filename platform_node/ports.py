@@ -1,42 +1,44 @@
-"""The part of the hub that its operations and its answers to nodes use."""
+"""The parts of the hub, and the hub as its operations and its answers to nodes see it."""
 
 from typing import Protocol
+
+from msgspec import Struct
 
 from platform_node.cluster import Membership
 from platform_node.directory import HubDirectory, InstitutionState
 from platform_node.questions import Questions
 from platform_node.registry import Execute, Registry
-from semq.answers.status import Check
-from semq.clock import Clock
-from semq.config.settings import Settings
+from platform_node.session_guard import Guard
 from semq.engine.hub_engine import HubEngine
-from semq.service.credentials.identity import NodeIdentity
-from semq.service.operations.messages import ReadableNode
-from semq.store.postgres.store import PostgresStore
+from semq.service.datagrams.ends import OfferingEnd
+from semq.service.links.sessions import Links
+from semq.service.operations.ports import OperatedNode
 from semq.umx_t.address import Address
 from semq.umx_t.locator import Store
 
 
-class OperatedHub(ReadableNode, Protocol):
-    """The hub, as seen by its operations."""
+class HubParts(Struct, frozen=True):
+    """The parts of the hub that survive its engine."""
 
-    settings: Settings
-    clock: Clock
-    address: Address
+    datagrams: OfferingEnd | None  #: None without [datagrams]
+    links: Links
+    questions: Questions
+    guard: Guard
+
+
+class OperatedHub(OperatedNode, Protocol):
+    """The hub, as seen by its operations and by its other parts."""
+
     own_store: Store
-    store: PostgresStore
-    engine: HubEngine
     registry: Registry
-    membership: Membership | None
+    membership: Membership | None  #: None without [cluster]
     control: Execute  #: runs queries and changes on the control database
     directory: HubDirectory
-    questions: Questions
+    parts: HubParts
 
-    async def checks(self) -> list[Check]:
-        """Return the health checks of this instance."""
-
-    def identity_in_use(self) -> NodeIdentity:
-        """Return the hub's certificates and authorities. Raises NoAuthority."""
+    @property
+    def engine(self) -> HubEngine:
+        """The present engine."""
 
     def institutions(self) -> list[InstitutionState]:
         """Return the institutions: presence, waiting messages, and process of the node, if known."""
@@ -46,6 +48,16 @@ class OperatedHub(ReadableNode, Protocol):
 
     def apply_definitions(self, before: set[Address]) -> None:
         """Apply changed institutions and agreements; end the sessions of those that are in ``before`` only."""
+
+    def announce_authority(self) -> None:
+        """Tell enrolling nodes which authority signs."""
+
+    @property
+    def store_name(self) -> str:
+        """The name of the store of this instance."""
+
+    async def served_stores(self) -> list[str]:
+        """Return the stores of all running instances."""
 
     def apply_revocations(self) -> None:
         """End the links of revoked certificates, and inform partners."""

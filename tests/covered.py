@@ -14,6 +14,12 @@ semq.cli.checkup.daemon_thread         cli/checkup/test_doctor.py
 semq.cli.checkup.direct_links          flows/real_nodes/test_without_hub.py
 semq.service.links.rights              platform_node/test_logins.py
 local_node.ports                       local_node/operations/test_trace.py
+local_node.parts                       local_node/test_node.py
+local_node.link.hub                    flows/real_nodes/test_without_hub.py
+local_node.doors.notices               local_node/doors/test_sql_submissions.py
+semq.service.operations.ports           local_node/operations/test_table.py
+semq.service.engine_handle             service/test_node.py
+semq.service.ground                    service/test_node.py
 local_node.operations.certificates     cli/node/test_certificates.py
 local_node.virtual.institution         local_node/virtual/test_server.py
 local_node.virtual.operations          local_node/virtual/test_server.py

@@ -4,7 +4,7 @@ The routing key is ``<event>.<target>.<type of the AppKey>``, for instance ``del
 An event for a durable queue is committed in the transaction of the change that it reports.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
@@ -24,12 +24,12 @@ _refusal_numbers = count(1)  #: unique within the process
 class EventExchange:
     """The engine's ``Events``: publishes events to exchange ``semq.events``."""
 
-    def __init__(self, vhost: Callable[[], VirtualHost]) -> None:
+    def __init__(self, vhost: VirtualHost) -> None:
         self._vhost = vhost
 
     def prepare(self, event: AppEvent) -> PreparedPublish | None:
         """Prepare the event for the bound queues; None if there are none."""
-        vhost = self._vhost()
+        vhost = self._vhost
         exchange, key = vhost.exchanges.get(EVENTS), routing_key(event)
         if exchange is None or not any(True for _ in exchange.match(key, dict)):
             return None  # most events have no queue: they are not even written

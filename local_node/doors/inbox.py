@@ -15,6 +15,7 @@ import structlog
 
 from local_node.doors.inbox_consumers import InboxConsumers
 from local_node.doors.properties import restored
+from local_node.doors.user_presence import UserPresence
 from local_node.pieces.assembly import Assembly, JoinedDelivery
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError
@@ -31,6 +32,7 @@ from semq.engine.ports import Delivery
 from semq.engine.receiver.answers import ActReport
 from semq.errors import Unavailable
 from semq.service.access import INBOX, inbox_name
+from semq.service.engine_handle import EngineHandle
 from semq.transport.turn import Turn
 from semq.umx_t.attributes import ATTRIBUTES, header_writer
 from semq.umx_t.pieces import PIECES_USER
@@ -128,7 +130,7 @@ class InboxQueue(ServiceQueue):
     def __init__(
         self,
         user: str,
-        engine: Callable[[], LocalEngine],
+        engine: EngineHandle[LocalEngine],
         turn: Turn,
         count: Count,
         assembly: Assembly,
@@ -144,7 +146,7 @@ class InboxQueue(ServiceQueue):
         self._undelivered: deque[Delivery] = deque()  #: documents that wait for a consumer with credit
         self._getters: deque[ServiceGetter] = deque()
         self._backlog = Backlog(
-            lambda at_most: count(user, at_most), self._count_unacknowledged, lambda: engine().core.now()
+            lambda at_most: count(user, at_most), self._count_unacknowledged, lambda: engine.current.core.now()
         )
         self._is_feed_planned = False  #: ``_feed`` runs at the end of this turn
         self._is_checking = False  #: ``_check_again`` is called after the next commit
@@ -196,7 +198,7 @@ class InboxQueue(ServiceQueue):
 
     def _park(self, delivery: Delivery, header: ContentHeader) -> None:
         self._assembly.forget([delivery.bref])
-        self._engine().answers.fail([delivery.bref], str(HeaderExceedsFrame(header=len(header.raw))))
+        self._engine.current.answers.fail([delivery.bref], str(HeaderExceedsFrame(header=len(header.raw))))
         self._is_settling = True
         self._backlog.subtract_delivered()
         self._feed_soon()
@@ -234,14 +236,14 @@ class InboxQueue(ServiceQueue):
         if not self._consumers and self._undelivered:
             undelivered, self._undelivered = [delivery.bref for delivery in self._undelivered], deque()
             self._assembly.forget(undelivered)
-            self._engine().answers.take_back(undelivered)
+            self._engine.current.answers.take_back(undelivered)
         self._feed_soon()  # another consumer may be active now
 
     def resume(self, consumer: ServiceConsumer) -> None:
         self._feed_soon()
 
     def settled(self, consumer: ServiceConsumer | None, tokens: list[Any], disposition: Disposition) -> None:
-        answers = self._engine().answers
+        answers = self._engine.current.answers
         self._is_settling = True
         if disposition is Disposition.ACK:
             answers.finish(self._assembly.take_with_pieces(tokens))
@@ -260,7 +262,7 @@ class InboxQueue(ServiceQueue):
         if getter not in self._getters:
             return
         self._checks = 0
-        self._engine().handover.feed(self.user)
+        self._engine.current.handover.feed(self.user)
         self._check()
 
     def counts(self, answer: Callable[[int, int], None]) -> None:
@@ -269,7 +271,7 @@ class InboxQueue(ServiceQueue):
     # --- inside
     def begin(self) -> None:
         """Continue with a new engine."""
-        self._engine().handover.feed(self.user)
+        self._engine.current.handover.feed(self.user)
         self._is_checking = False
         self._check()
 
@@ -277,12 +279,12 @@ class InboxQueue(ServiceQueue):
         """Answer pending basic.gets as empty. While a document may come, check again after the next commit instead."""
         if self._is_checking or not self._getters:
             return
-        handover = self._engine().handover
+        handover = self._engine.current.handover
         self._checks += 1
         may_come = self._is_settling or (handover.is_searching and self._checks <= CHECKS_MAX)
         if may_come or handover.is_feeding(self.user):
             self._is_checking, self._is_settling = True, False
-            self._engine().answers.when_committed(ActReport(lambda _: self._check_again(), self._check_failed))
+            self._engine.current.answers.when_committed(ActReport(lambda _: self._check_again(), self._check_failed))
         else:
             self._answer_empty()
 
@@ -312,13 +314,13 @@ class InboxQueue(ServiceQueue):
         self._backlog.subtract_delivered()
 
     def _count_unacknowledged(self) -> int:
-        return sum(user == self.user for user in self._engine().handover.out.values())
+        return sum(user == self.user for user in self._engine.current.handover.out.values())
 
     def _next_undelivered(self) -> Delivery | None:
         while self._undelivered:
             delivery = self._undelivered.popleft()
             # A document that the engine no longer counts as given out has ended, or will be delivered again.
-            if delivery.bref in self._engine().handover.out:
+            if delivery.bref in self._engine.current.handover.out:
                 return delivery
         return None
 
@@ -334,7 +336,7 @@ class InboxQueue(ServiceQueue):
             if delivery is None:
                 break
             self.give(delivery)
-        self._engine().handover.feed(self.user)
+        self._engine.current.handover.feed(self.user)
 
 
 class Inboxes:
@@ -342,14 +344,12 @@ class Inboxes:
 
     def __init__(
         self,
-        engine: Callable[[], LocalEngine],
+        engine: EngineHandle[LocalEngine],
         turn: Turn,
         count: Count,
         assembly: Assembly,
-        changed: Callable[[], None],
     ) -> None:
-        """``changed`` is called when a consumer comes or goes."""
-        self._changed = changed
+        self.presence = UserPresence(engine, self.users_present)
         self._assembly = assembly
         self.queues: dict[str, InboxQueue] = {}
         self._engine = engine
@@ -360,7 +360,7 @@ class Inboxes:
         queue = self.queues.get(user)
         if queue is None:
             queue = self.queues[user] = InboxQueue(
-                user, self._engine, self._turn, self._count, self._assembly, self._changed
+                user, self._engine, self._turn, self._count, self._assembly, self.presence.note_change
             )
         return queue
 

@@ -16,6 +16,7 @@ from semq.engine.core import Core
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import AppEvent
 from semq.errors import SemqError, semq_error
+from semq.service.engine_handle import EngineHandle
 from semq.store.work import COMMITTED, NO_NEEDS, Steps, work
 from semq.umx_t.address import Address
 from semq.umx_t.app_key import AppKey
@@ -120,7 +121,7 @@ class _Reason:
 class Nacks:
     """The nacked documents that are not reported yet."""
 
-    def __init__(self, engine: Callable[[], LocalEngine], timers: Timers, now: Callable[[], float]) -> None:
+    def __init__(self, engine: EngineHandle[LocalEngine], timers: Timers, now: Callable[[], float]) -> None:
         """``now``: the clock of ``timers``."""
         self._engine = engine
         self._now = now
@@ -129,7 +130,7 @@ class Nacks:
 
     def note(self, document: NackedDocument, error: Exception) -> None:
         reported = semq_error(error)
-        core = self._engine().core
+        core = self._engine.current.core
         core.count("nacked")
         now = self._now()
         reason = self._reason(reported.code, document.target.node)
@@ -157,7 +158,7 @@ class Nacks:
     def _report(self, reason: _Reason) -> None:
         if not reason.count:
             return
-        core = self._engine().core
+        core = self._engine.current.core
         reason.event_at = self._now() + EVENT_S
         core.post(_write_event(core, reason.take_event(core.now_ms())))
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from semq.engine.local_engine import LocalEngine
 from semq.engine.sender.scheduling import DUE_MAX, release_due, release_early
+from semq.service.engine_handle import EngineHandle
 
 POLL_S = 10.0  # interval of the job that reads; a virtual server multiplies it (``NodeHost.poll_factor``)
 
@@ -18,7 +19,7 @@ class ScheduledDocuments:
 
     def __init__(
         self,
-        engine: Callable[[], LocalEngine],
+        engine: EngineHandle[LocalEngine],
         release_in: Callable[[float], None],
         submit: Callable[[Callable[[], None]], None],
         poll_s: float = POLL_S,
@@ -41,14 +42,14 @@ class ScheduledDocuments:
 
     def release_due(self) -> None:
         """Release due documents, unless a read is under way, or the documents of a full turn are being submitted."""
-        engine = self._engine()
+        engine = self._engine.current
         if engine not in (self._reading_engine, self._submitting_engine):
             self._reading_engine = engine
             self._read_at = engine.core.now()
             engine.core.post(release_due(engine.core, self._note_released), failed=lambda error: self._failed())
 
     def note_scheduled(self, at: int) -> None:
-        if self._reading_engine is self._engine():
+        if self._reading_engine is self._engine.current:
             self._scheduled_meanwhile = min(self._scheduled_meanwhile or at, at)
         elif not self._next_at or at < self._next_at:
             self._wait_for(at)
@@ -60,7 +61,7 @@ class ScheduledDocuments:
             self._submit(lambda: None)
             done()
 
-        core = self._engine().core
+        core = self._engine.current.core
         core.post(release_early(number, ended), failed=failed)
 
     def _note_released(self, released: int, next_at: int) -> None:
@@ -68,7 +69,7 @@ class ScheduledDocuments:
         next_at = min(filter(None, (next_at, self._scheduled_meanwhile)), default=0)
         self._scheduled_meanwhile = 0
         if released == DUE_MAX:
-            self._submitting_engine = self._engine()
+            self._submitting_engine = self._engine.current
             self._submit(self._end_turn)
         elif released:
             self._submit(lambda: None)
@@ -84,7 +85,7 @@ class ScheduledDocuments:
         self._reading_engine = None
 
     def _wait_for(self, at: int) -> None:
-        core = self._engine().core
+        core = self._engine.current.core
         wait_s = (at - core.now_ms()) / 1000
         self._next_at = at
         # A later time needs no plan: the job's next read finds it, and a plan would postpone that read.

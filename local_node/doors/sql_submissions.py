@@ -25,6 +25,7 @@ from semq.engine.sender.positions import HeldSequences
 from semq.engine.sender.scheduling import envelope_of
 from semq.errors import BadInput, SemqError, semq_error
 from semq.foreign_text import shortened
+from semq.service.engine_handle import EngineHandle
 from semq.store.rows import Reason, Submitted, TargetWait
 from semq.store.unit import Needs, SubmittedRows
 from semq.store.work import COMMITTED, NO_NEEDS, Steps, work
@@ -54,7 +55,7 @@ class SubmissionResult(Struct, frozen=True):
 class SqlSubmissions:
     """Reads rows of tb_0031_submit in batches, submits them to the engine, and notes the results."""
 
-    def __init__(self, engine: Callable[[], LocalEngine], poll_again: Callable[[], None]) -> None:
+    def __init__(self, engine: EngineHandle[LocalEngine], poll_again: Callable[[], None]) -> None:
         """``poll_again``: called when rows wait; must arrange a call of ``poll`` a second later."""
         self._engine = engine
         self._poll_again = poll_again
@@ -72,7 +73,7 @@ class SqlSubmissions:
 
     def poll(self) -> None:
         """Read new rows. A read under way is repeated: it may miss the newest rows."""
-        if self._reading_engine is not self._engine():
+        if self._reading_engine is not self._engine.current:
             self._targets_put_off = {}
             self._held.keep(self._under_way)
             self._begin_read()
@@ -121,12 +122,12 @@ class SqlSubmissions:
             self.listen(number, report)
             return
         self._being_withdrawn.add(number)
-        core = self._engine().core
+        core = self._engine.current.core
         core.post(withdraw(core, number, why, withdrawn), failed=not_withdrawn)
 
     def _begin_read(self) -> None:
         self._must_read_again = False
-        engine = self._reading_engine = self._engine()
+        engine = self._reading_engine = self._engine.current
         self._after_read += self._after_next_read
         self._after_next_read = []
         engine.core.post(self._read_rows(engine, tuple(sorted(self._targets_put_off))), failed=self._read_failed)
@@ -193,7 +194,7 @@ class SqlSubmissions:
             report(result)
         if self._under_way:
             return
-        if self._reading_engine is self._engine():
+        if self._reading_engine is self._engine.current:
             self._must_read_again = True  # the read under way may find only rows settled now
         else:
             self._begin_read()
@@ -208,7 +209,7 @@ class SqlSubmissions:
             self._targets_put_off[row.target] = (row.row_id, cause)
         reason = (cause.code, cause.text)
         if reason != (row.wait_code, row.wait_text):
-            self._engine().core.post(_note_wait(row.row_id, reason))
+            self._engine.current.core.post(_note_wait(row.row_id, reason))
         self._settle(row, SubmissionResult("waits", reason=reason))
 
     def _refuse(self, row: Submitted, error: SemqError) -> None:
@@ -218,7 +219,7 @@ class SqlSubmissions:
         def done(lk0: LK0) -> None:
             self._settle(row, SubmissionResult("refused", str(lk0), (error.code, error.text)))
 
-        core = self._engine().core
+        core = self._engine.current.core
         core.post(refuse(core, row, error, done), failed=lambda fault: self._put_row_off(row, fault))
 
     def _submission_of(self, row: Submitted) -> Submission:
@@ -244,7 +245,7 @@ class SqlSubmissions:
         )  # fmt: skip
 
     def _attributes(self, row: Submitted) -> tuple[Attributes, NodeRequests]:
-        settings = self._engine().core.settings
+        settings = self._engine.current.core.settings
         if row.size > settings.max_document_bytes:  # its payload was not read
             raise DocumentTooLarge(size=row.size, allowed=settings.max_document_bytes)
         if row.headers is None:
@@ -276,7 +277,7 @@ class SqlSubmissions:
         for target in sorted(self._targets_put_off.keys() - (self._stored_waits or {}).keys()):
             log.warning("submissions_wait", target=target, error=self.waiting[target].advice())
         self._stored_waits = waits
-        self._engine().core.post(_write_waits(waits), failed=lambda error: self._waits_not_written())
+        self._engine.current.core.post(_write_waits(waits), failed=lambda error: self._waits_not_written())
 
     def _waits_not_written(self) -> None:
         self._stored_waits = None

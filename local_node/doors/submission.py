@@ -35,6 +35,7 @@ from semq.engine.sender.groups import is_group
 from semq.errors import BadInput, SemqError, semq_error
 from semq.foreign_text import shortened
 from semq.service.admin import answer, describe
+from semq.service.engine_handle import EngineHandle
 from semq.store.postgres.errors import RowRefused
 from semq.transport.turn import Turn
 from semq.umx_t.address import parse_address
@@ -78,7 +79,7 @@ class SubmitExchange(ServiceExchange):
     __slots__ = ("_delays", "_engine", "_nacks", "_sizes", "_turn", "_uploads", "_vhost", "_waiting")
 
     def __init__(
-        self, vhost: VirtualHost, engine: Callable[[], LocalEngine], turn: Turn, sizes: Sizes, uploads: Uploads
+        self, vhost: VirtualHost, engine: EngineHandle[LocalEngine], turn: Turn, sizes: Sizes, uploads: Uploads
     ) -> None:
         super().__init__(SEMQ, "x-semq", sizes.document_max)
         self._sizes = sizes
@@ -105,7 +106,7 @@ class SubmitExchange(ServiceExchange):
             submission = self._read(routing_key, header, b"")
             if size <= self._sizes.message_max and not (size > self._sizes.pieces_from and is_for_pieces(submission)):
                 return None
-            self._engine().acceptance.check_in_pieces(submission, size)
+            self._engine.current.acceptance.check_in_pieces(submission, size)
         except SemqError as error:
             outcome = refusal(error, f"document to {routing_key:.40}")
             if not header.reply_to and isinstance(outcome, Refused):
@@ -144,7 +145,7 @@ class SubmitExchange(ServiceExchange):
                 submission.is_whole = True
                 if self._is_for_pieces(message, submission):
                     raise no_transaction(IN_PIECES)
-            self._engine().submit(submissions)
+            self._engine.current.submit(submissions)
         except amqp.AmqpError:
             raise
         except SemqError as error:
@@ -170,10 +171,10 @@ class SubmitExchange(ServiceExchange):
         headers, fields = given_headers(header)
         if (
             header.expiration is not None
-            and (expiry := expires_at(header, headers, self._engine().core.now_ms())) is not None
+            and (expiry := expires_at(header, headers, self._engine.current.core.now_ms())) is not None
         ):
             headers = headers | {"@ExpiresAt": expiry}
-        headers = with_delay(headers, fields, self._engine().core.now_ms)
+        headers = with_delay(headers, fields, self._engine.current.core.now_ms)
         attributes, requests = read_submission(headers, document_properties(header), check_size(fields))
         return Submission(
             target=parse_address(routing_key),
@@ -187,7 +188,7 @@ class SubmitExchange(ServiceExchange):
 
     def _submit(self) -> None:
         waiting, self._waiting = self._waiting, []
-        self._engine().submit(waiting)
+        self._engine.current.submit(waiting)
 
 
 class _ReportByConfirm:

@@ -7,8 +7,8 @@ that come and go cause at most one report every ``PAUSE_S`` seconds.
 import asyncio
 from collections.abc import Callable
 
-from local_node.doors.inbox import Inboxes
 from semq.engine.local_engine import LocalEngine
+from semq.service.engine_handle import EngineHandle
 
 SOON_S = 0.1  # from a change to its report
 PAUSE_S = 10.0  # between two reports
@@ -17,9 +17,10 @@ PAUSE_S = 10.0  # between two reports
 class UserPresence:
     """The reports of one node."""
 
-    def __init__(self, engine: Callable[[], LocalEngine]) -> None:
-        self.inboxes: Inboxes
+    def __init__(self, engine: EngineHandle[LocalEngine], users: Callable[[], list[str]]) -> None:
+        """``users`` returns the present users."""
         self._engine = engine
+        self._users = users
         self._timer: asyncio.TimerHandle | None = None
         self._last_at = -PAUSE_S
 
@@ -35,4 +36,4 @@ class UserPresence:
 
     def _report(self) -> None:
         self._timer, self._last_at = None, asyncio.get_running_loop().time()
-        self._engine().note_users(self.inboxes.users_present())
+        self._engine.current.note_users(self._users())

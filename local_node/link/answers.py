@@ -109,7 +109,7 @@ class Answers:
             asked = exchanged.question_bytes(asker, str(self._node.address), nonce, question.exchanged)
             story.is_proved(self._keys, asker, asked, question.signature)
             return await self._page(question.exchanged, asker, nonce)
-        link = self._node.uplink.link
+        link = self._node.parts.hub.link
         if link is None:
             raise NotThere(id=question.lk0)
         return await self._story(question.lk0, question.asker, question.nonce, str(link.peer))

@@ -47,7 +47,7 @@ class PartnerLogins:
     def __init__(self, users: UserTable, partners: Iterable[str], is_withdrawn: CertificateCheck) -> None:
         self.mechanisms = users.mechanisms
         self._users = users
-        self._is_withdrawn = is_withdrawn
+        self.is_withdrawn = is_withdrawn
         self.refusals: dict[str, str] = {}  #: partner | why this node refused its last login or ended its session
         self.replace(partners)
 
@@ -79,7 +79,7 @@ class PartnerLogins:
             self._note_refusal(name, why)
             log.warning("partner_refused", node=name, claims=credentials.user[:80], peer=str(peer), why=why)
             return None
-        if self._is_withdrawn(certificate):
+        if self.is_withdrawn(certificate):
             self._note_refusal(name, "its certificate was revoked")
             log.warning("partner_revoked", node=name, peer=str(peer))
             return None
@@ -103,32 +103,35 @@ class DirectLinks:
         self,
         partners: Mapping[str, DirectSection],
         links: Links,
-        new_uplink: Callable[[Address, DialAddresses], Uplink],
-        is_withdrawn: CertificateCheck,
-        refusals: dict[str, str],
+        logins: PartnerLogins,
+        new_uplink: Callable[[Address, DirectSection, DialAddresses], Uplink],
+        vhost: VirtualHost,
+        own: Address,
+        tls: ssl.SSLContext,
+        bytes_max: int,
     ) -> None:
-        """``refusals``: see ``PartnerLogins``."""
+        """``vhost``: where partners log in. ``bytes_max``: the largest body on a link."""
         self._partners = partners
-        self._refusals = refusals
-        self._is_withdrawn = is_withdrawn
+        self._logins = logins
         self._links = links
         self._new_uplink = new_uplink
+        self._vhost = vhost
+        self._own = own
+        self._tls = tls
+        self._limits = link_limits(bytes_max)
         self._stops: set[asyncio.Task[None]] = set()  #: tasks that end links after a reload
         self.uplinks: dict[Address, Uplink] = {}
+        vhost.register(links.exchange(bytes_max))
+        self._register(partners)
+        vhost.hooks.append(SessionHooks(on_open=links.check_login))
 
-    def open(self, vhost: VirtualHost, frame_bytes_max: int) -> None:
-        vhost.register(self._links.exchange(frame_bytes_max))
-        self._vhost = vhost
-        self._register(self._partners)
-        vhost.hooks.append(SessionHooks(on_open=self._links.check_login))
-
-    def dial(self, own: Address, tls: ssl.SSLContext, bytes_max: int) -> None:
-        self._own, self._tls, self._bytes_max = own, tls, bytes_max
+    def dial(self) -> None:
         self._dial(self._partners)
 
     def change(self, partners: Mapping[str, DirectSection]) -> None:
         """Replace the partners, and dial new and changed ones."""
         former, self._partners = self._partners, partners
+        self._logins.replace(partners)
         self._register(partners.keys() - former.keys())
         changed = [node_id for node_id in {*former, *partners} if former.get(node_id) != partners.get(node_id)]
         for uplink in (self.uplinks.pop(partner_address(node_id), None) for node_id in changed):
@@ -148,11 +151,10 @@ class DirectLinks:
             partner, section = partner_address(node_id), self._partners[node_id]
             configs = partner_dial_configs(section, self._own, partner, self._tls)
             if configs:
-                limits = link_limits(self._bytes_max)
                 addresses = DialAddresses(
-                    [replace(config, limits=limits, check=self._check(config.check)) for config in configs]
+                    [replace(config, limits=self._limits, check=self._check(config.check)) for config in configs]
                 )
-                uplink = self.uplinks[partner] = self._new_uplink(partner, addresses)
+                uplink = self.uplinks[partner] = self._new_uplink(partner, section, addresses)
                 uplink.start()
 
     def dial_config_for(self, partner: Address, virtual_host: str) -> DialConfig | None:
@@ -182,7 +184,7 @@ class DirectLinks:
         """End the sessions of partners whose certificate has expired or was withdrawn by the hub."""
         for name, link in list(self._links.links.items()):
             if fault := self._fault(link.session.peer, now):
-                self._refusals[name] = f"this node ended the link: its certificate {fault}"
+                self._logins.refusals[name] = f"this node ended the link: its certificate {fault}"
                 text = f"the certificate of this node is no longer valid: it {fault}"
                 self._links.end_session_of(name, ConnectionForced(text))
         for partner, uplink in list(self.uplinks.items()):
@@ -191,22 +193,26 @@ class DirectLinks:
             if self._fault(uplink.peer_info, now):
                 await uplink.restart()
             else:
-                self._refusals.pop(str(partner), None)  # it would be shown with the next outage
+                self._logins.refusals.pop(str(partner), None)  # it would be shown with the next outage
 
     def _fault(self, peer: PeerInfo, now: datetime) -> str:
         """Return why the certificate of a peer is no longer valid; empty if it is valid."""
         certificate = certificate_of(peer)
-        cause = "expired" if certificate.not_after < now else "revoked" if self._is_withdrawn(certificate) else ""
-        if cause:
-            log.warning("direct_link_ended", node=str(certificate.node), cause=cause)
-        return {"expired": "has expired", "revoked": "was revoked"}.get(cause, "")
+        if certificate.not_after < now:
+            cause, fault = "expired", "has expired"
+        elif self._logins.is_withdrawn(certificate):
+            cause, fault = "revoked", "was revoked"
+        else:
+            return ""
+        log.warning("direct_link_ended", node=str(certificate.node), cause=cause)
+        return fault
 
     def _check(self, check_name: Callable[[PeerInfo], None]) -> Callable[[PeerInfo], None]:
         """Return the check of a dialled peer: ``check_name``, and that its certificate was not withdrawn."""
 
         def check(peer: PeerInfo) -> None:
             check_name(peer)
-            if self._is_withdrawn(certificate := certificate_of(peer)):
+            if self._logins.is_withdrawn(certificate := certificate_of(peer)):
                 raise Revoked("The hub has withdrawn the certificate of this partner.", node=str(certificate.node))
 
         return check
@@ -226,7 +232,7 @@ class DirectLinks:
             uplink, session = self.uplinks.get(partner), self._links.links.get(str(partner))
             is_dialled = uplink is not None and uplink.link is not None
             is_up = is_dialled or session is not None
-            refusal = "" if is_up else self._refusals.get(str(partner), "")
+            refusal = "" if is_up else self._logins.refusals.get(str(partner), "")
             errors = [uplink.last_error if uplink is not None else "", refusal]
             states[str(partner)] = DirectLink(
                 link="up" if is_up else "down",

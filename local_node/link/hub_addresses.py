@@ -46,7 +46,7 @@ def _dial_config(
 
 
 class DialAddresses(Struct):
-    """The addresses of a hub or of a partner, and which one is in use; empty for a node without a hub."""
+    """The addresses of a hub or of a partner, and which one is in use."""
 
     configs: list[DialConfig]
     _place: int = 0

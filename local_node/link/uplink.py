@@ -31,6 +31,7 @@ from semq.pki.errors import Revoked, WrongName
 from semq.service.credentials.identity import certificate_of
 from semq.service.datagrams.ends import DiallingEnd
 from semq.service.datagrams.link import LinkDatagrams
+from semq.service.engine_handle import EngineHandle
 from semq.service.intake import Intake
 from semq.service.links.rights import UMX
 from semq.store.work import after_commit
@@ -138,7 +139,7 @@ class Uplink:
         address: Address,
         addresses: DialAddresses,
         settings: UplinkSettings,
-        engine: Callable[[], LocalEngine],
+        engine: EngineHandle[LocalEngine],
         identity: Callable[[], Mapping[str, Any]],
         clock: Clock,
         turn: Turn,
@@ -168,17 +169,12 @@ class Uplink:
         self._peer_reason = ""  #: why the peer ended the last session; later dials fail for less exact reasons
         self._received: list[Frame] = []
         self._presence: deque[Packet] = deque()
-        self.intake: Intake[str, Delivered] = Intake(
-            self._receive_packets, lambda work, later: engine().core.post(work, later=later), turn
-        )
-        self.datagram_intake: Intake[None, CarriedDocument] = Intake(
-            self._receive_datagrams, lambda work, later: engine().core.post(work, later=later), turn
-        )
+        self.intake: Intake[str, Delivered] = Intake(self._receive_packets, engine.post, turn)
+        self.datagram_intake: Intake[None, CarriedDocument] = Intake(self._receive_datagrams, engine.post, turn)
         self._last_message: tuple[ClientChannel, int] | None = None  #: channel and delivery tag to acknowledge
 
     def start(self) -> None:
-        if self._addresses.configs:
-            self._task = asyncio.create_task(self._run(), name="uplink")
+        self._task = asyncio.create_task(self._run(), name="uplink")
 
     async def stop(self) -> None:
         if self._task is not None:
@@ -191,7 +187,8 @@ class Uplink:
             self.datagrams.stop()
 
     def use_tls(self, tls: ssl.SSLContext) -> None:
-        self._addresses.change(lambda config: replace(config, tls=tls))
+        """Dial with this context from now on, if the link has TLS."""
+        self._addresses.change(lambda config: config if config.tls is None else replace(config, tls=tls))
 
     def dial_config_for(self, virtual_host: str) -> DialConfig:
         """Return how to dial another virtual host of the peer."""
@@ -267,7 +264,7 @@ class Uplink:
             if self.datagrams is not None:
                 host = client.link.peer.host
                 link.datagrams = self.datagrams.begin(peer, host, link.send, self._queue_datagram)
-            self._engine().link_up(link)
+            self._engine.current.link_up(link)
             await data.consume(queue, lambda batch: self._on_messages(data, batch))
             log.info("uplink_up", peer=str(peer))
             self.last_error = self._peer_reason = ""
@@ -341,11 +338,11 @@ class Uplink:
             self._presence.clear()
             link.end()
             self._down_since = self._clock.wall()
-            self._engine().link_down(link)
+            self._engine.current.link_down(link)
 
     def _send_waiting(self) -> None:
         if self.link is not None:
-            self._engine().send_waiting(self.link)
+            self._engine.current.send_waiting(self.link)
 
     # --- frames from the peer
     def _on_messages(self, channel: ClientChannel, batch: list[Delivered]) -> None:
@@ -375,7 +372,7 @@ class Uplink:
         if len(self._presence) > PRESENCE_PARTS_MAX:
             self.intake.pause(source)
         if self.link is not None and for_engine:
-            self._engine().receive(self.link, for_engine)
+            self._engine.current.receive(self.link, for_engine)
         if self.intake.waiting_bytes <= PACKETS_BYTES_MAX // 2 and self._client is not None:
             self._client.link.resume_reading(WAITING)
 
@@ -401,7 +398,7 @@ class Uplink:
             except SemqError as error:
                 self._note("", error)
         if self.link is not None and frames:
-            self._engine().receive(self.link, frames)
+            self._engine.current.receive(self.link, frames)
 
     def _queue_presence(self, frame: Frame) -> bool:
         """Queue a presence packet of the peer in parts; return False for other frames.
@@ -428,7 +425,7 @@ class Uplink:
             self._turn.in_next(self._process_presence)
         else:
             self.intake.resume_all()
-        self._engine().receive(self.link, [part])
+        self._engine.current.receive(self.link, [part])
 
     def _read_frame(self, delivered: Delivered) -> Frame | None:
         try:
@@ -446,7 +443,7 @@ class Uplink:
             node = parse_address(source).node
         except SemqError:
             node = self.link.peer if self.link is not None else self._address
-        self._engine().note_violation(node, error)
+        self._engine.current.note_violation(node, error)
 
     def _process_messages(self) -> None:
         received, self._received = self._received, []
@@ -454,10 +451,10 @@ class Uplink:
         if self.link is None:
             return
         if received:
-            self._engine().receive(self.link, received)
+            self._engine.current.receive(self.link, received)
         if last_message is not None:
             # After the commit of the messages, so that the peer sends no faster than this node commits.
-            self._engine().core.post(after_commit(partial(_acknowledge, *last_message)))
+            self._engine.current.core.post(after_commit(partial(_acknowledge, *last_message)))
 
 
 def _acknowledge(channel: ClientChannel, delivery_tag: int) -> None:

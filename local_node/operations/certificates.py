@@ -27,14 +27,14 @@ class CertificateOperations:
         """Activate the certificate in the slot ``next``, and open a new link with it."""
         identity = self._node.identity_in_use()
         identity.rotate()
-        await self._node.uplink.restart()
+        await self._node.parts.hub.restart()
         return identity.status()
 
     async def renew(self, arguments: Arguments, caller: Caller) -> CertificateStatus:
         """Renew the node's certificate now."""
-        if self._node.renewing is None:
+        if self._node.parts.renewing is None:
             raise NoAuthority("This node gets no certificates from a hub: it has no link to a hub with TLS.")
-        await self._node.renewing.renew_now()
+        await self._node.parts.renewing.renew_now()
         return self._node.identity_in_use().status()
 
 

@@ -137,7 +137,7 @@ class LocalOperations:
 
     async def _withdraw(self, number: int, why: str) -> LK0 | None:
         """Withdraw a submission; return its LK0 in the ledger, or None if it does not wait."""
-        submissions = self._node.submissions
+        submissions = self._node.parts.submissions
         try:
             return await committed(lambda done, failed: submissions.withdraw(number, why, done, failed))
         except NotThere:
@@ -154,7 +154,7 @@ class LocalOperations:
             raise WaitsForPieces(lk0=row["lk0"])
         if row.get("not_before"):
             number = int(row["submission"])
-            await _act(lambda done, failed: self._node.schedule.release(number, done, failed))
+            await _act(lambda done, failed: self._node.parts.schedule.release(number, done, failed))
             log.info("released_early", lk0=row["lk0"], not_before=row["not_before"], by=caller.user, why=arguments.why)
             return ActedOn(name=row["name"], lk0=row["lk0"], released=True)
         return await self._hold(arguments, caller, held=False)
@@ -230,14 +230,14 @@ class LocalOperations:
 
     async def _await_results(self, numbers: Mapping[str, int]) -> dict[str, NewState]:
         """Return the new states of submissions by their old LK0s; SUBMITTED if unknown after RESULT_S."""
-        submissions, loop = self._node.submissions, asyncio.get_running_loop()
+        submissions, loop = self._node.parts.submissions, asyncio.get_running_loop()
         results: dict[int, asyncio.Future[SubmissionResult]] = {
             number: loop.create_future() for number in numbers.values()
         }
         for number, future in results.items():
             submissions.listen(number, future.set_result)
         submissions.poll()
-        self._node.transfers.search()
+        self._node.parts.transfers.search()
         await asyncio.wait(results.values(), timeout=RESULT_S)
         for number, future in results.items():
             submissions.cancel_listening(number, future.set_result)

@@ -163,7 +163,7 @@ class MissingDocuments:
         if survey is None:
             return
         partners = node.engine.partners
-        if partners.has_hub and not partners.is_listed:
+        if not partners.is_listed:
             survey.unanswered = {"hub": NO_LIST}
             node.clockwork.hasten(JOB, SOON_S)
             return
@@ -172,7 +172,7 @@ class MissingDocuments:
         for partner in sorted(partners.allowed):
             if self.survey is survey and survey.is_due(partner):
                 await self._ask_partner(survey, partner)
-        if (link := node.uplink.link) is not None and survey.is_due(str(link.peer)):
+        if (link := node.parts.hub.link) is not None and survey.is_due(str(link.peer)):
             await self._ask_partner(survey, str(link.peer))  # last, because partners know more about each document
         survey.first_round.set()
         if survey.count > before:
@@ -207,13 +207,14 @@ class MissingDocuments:
     async def _page(self, partner: str, question: ExchangedQuestion) -> ExchangedPage:
         """Ask a partner, through the hub or directly. Raises Unavailable."""
         node, faults = self._node, list[str]()
-        direct = node.direct.dial_config_for(parse_address(partner), VIRTUAL_HOST) if node.direct is not None else None
+        links = node.parts.direct
+        direct = links.dial_config_for(parse_address(partner), VIRTUAL_HOST) if links is not None else None
         ways = [] if direct is None else [(direct, partner)]
-        if node.engine.partners.has_hub:
+        if (hub := node.parts.hub.dial_config_for(VIRTUAL_HOST)) is not None:
             is_online = node.engine.partners.online.get(partner) or is_hub(parse_address(partner))
             if not (ways or (is_online and node.engine.uplink.is_up)):
                 raise Unavailable(OFFLINE)
-            ways.append((node.uplink.dial_config_for(VIRTUAL_HOST), "The hub"))
+            ways.append((hub, "The hub"))
         nonce = node.clock.uuid().hex
         keys = node.sealing.keys if node.sealing is not None else None
         signature = story.sign(keys, exchanged.question_bytes(str(node.address), partner, nonce, question))

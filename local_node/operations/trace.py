@@ -67,26 +67,26 @@ class Traces:
     async def ask_parties(self, lk0: str, target: str) -> tuple[Events, list[Unanswered]]:
         """Return the lines of hub and other end, and the parties without an answer, with reasons."""
         nonce = self._node.clock.uuid().hex
-        if self._node.settings.has_no_hub:
+        hub = self._node.parts.hub.dial_config_for(VIRTUAL_HOST)
+        if hub is None:
             return await self._ask_directly(lk0, nonce, target)
-        lines, unanswered = await self._ask_hub(lk0, nonce, target)
+        lines, unanswered = await self._ask_hub(hub, lk0, nonce, target)
         if len(unanswered) > 1 and self._dial_config(lk0, target) is not None:
             answered, still_unanswered = await self._ask_directly(lk0, nonce, target)
             return [*lines, *answered], [unanswered[0], *still_unanswered]
         return lines, unanswered
 
-    async def _ask_hub(self, lk0: str, nonce: str, target: str) -> tuple[Events, list[Unanswered]]:
+    async def _ask_hub(self, config: DialConfig, lk0: str, nonce: str, target: str) -> tuple[Events, list[Unanswered]]:
         """Return the lines of hub and other end; ``unanswered`` names both if the hub does not answer."""
         question = {"lk0": lk0, "nonce": nonce, "target": target}
         try:
             async with asyncio.timeout(PATIENCE_S):
-                config = self._node.uplink.dial_config_for(VIRTUAL_HOST)
                 reply = await request(config, self._node.clock, EXCHANGE, "trace", question)
         except TimeoutError:
             return [], _unanswered("hub", f"it did not answer within {PATIENCE_S:.0f} s", target)
         except SemqError as error:
             return [], _unanswered("hub", str(error), target)
-        link = self._node.uplink.link
+        link = self._node.parts.hub.link
         hub = str(link.peer) if link is not None else "hub"  # from the session, not from the answer
         try:
             lines: Events = [{**story.checked_event(event), "node": hub} for event in reply.get("events") or []]
@@ -119,9 +119,10 @@ class Traces:
     def _dial_config(self, lk0: str, target: str) -> DialConfig | None:
         """Return how to dial the other end of a message; None if this node does not dial it."""
         other_end = self._other_end(lk0, target)
-        if self._node.direct is None or not other_end:
+        direct = self._node.parts.direct
+        if direct is None or not other_end:
             return None
-        return self._node.direct.dial_config_for(parse_address(other_end), VIRTUAL_HOST)
+        return direct.dial_config_for(parse_address(other_end), VIRTUAL_HOST)
 
     def _merge(
         self, lines: Events, replier: str, answer: Any, lk0: str, nonce: str, target: str

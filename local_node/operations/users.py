@@ -38,7 +38,7 @@ class UserOperations:
     async def list(self, arguments: ListUsers) -> list[UserState]:
         """List users: those in the definitions, and those of this institution who receive now; present users first."""
         partners, own_address = self._node.engine.partners, str(self._node.address)
-        present_by_node = {**partners.present, own_address: self._node.inboxes.users_present()}
+        present_by_node = {**partners.present, own_address: self._node.parts.inboxes.users_present()}
         present = {f"{node}/{user}" for node, users in present_by_node.items() for user in users}
         users = {f"{own_address}/{user}" for user in present_by_node[own_address]}
         for name, group in partners.groups.items():

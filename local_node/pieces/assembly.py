@@ -17,6 +17,7 @@ from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Delivery
 from semq.engine.receiver.pieces import PiecesFound, PiecesHere, pieces_here, pieces_in_order
 from semq.errors import SemqError, Unavailable
+from semq.service.engine_handle import EngineHandle
 from semq.store.broker.operations import ReadDone
 from semq.store.postgres.store import PostgresStore
 from semq.store.views import pieces as views
@@ -66,7 +67,7 @@ class JoinedDelivery(Delivery, frozen=True):
 class Assembly:
     """Joins documents in pieces before applications receive them."""
 
-    def __init__(self, engine: Callable[[], LocalEngine], store: Callable[[], PostgresStore]) -> None:
+    def __init__(self, engine: EngineHandle[LocalEngine], store: PostgresStore) -> None:
         self._engine = engine
         self._store = store
         #: by row of a joined document's manifest: rows of its pieces, until the document is acknowledged, rejected or
@@ -81,7 +82,7 @@ class Assembly:
         waiting = self._searches.setdefault(source, {})
         if document in waiting or len(waiting) >= SEARCHES_MAX:
             return
-        waiting[document] = self._engine(), found
+        waiting[document] = self._engine.current, found
         if len(waiting) == 1:
             task = asyncio.get_running_loop().create_task(self._search(source, waiting))
             self._tasks.add(task)
@@ -92,13 +93,13 @@ class Assembly:
             document = next(iter(waiting))
             here = await self._pieces_here(source, document)
             engine, found = waiting.pop(document)
-            if here is not None and engine is self._engine():
+            if here is not None and engine is self._engine.current:
                 found(here)
         del self._searches[source]
 
     async def _pieces_here(self, source: str, document: str) -> PiecesHere | None:
         try:
-            arrived = await self._store().execute(views.pieces_of, source, document)
+            arrived = await self._store.execute(views.pieces_of, source, document)
             return await asyncio.to_thread(pieces_here, arrived)
         except Unavailable:
             return None
@@ -134,7 +135,7 @@ class Assembly:
     async def _join(
         self, delivery: Delivery, deliver: Callable[[Delivery], None], not_joined: Callable[[], None]
     ) -> None:
-        answers = self._engine().answers
+        answers = self._engine.current.answers
         try:
             joined = await self._make_joined_delivery(delivery)
         except Unavailable:
@@ -155,7 +156,7 @@ class Assembly:
         envelope = delivery.envelope
         manifest = read_manifest(bytes(delivery.payload))
         document, source = envelope.attributes.pieces, str(envelope.lk0.node)
-        pieces = await self._store().execute(views.pieces_of, source, document)
+        pieces = await self._store.execute(views.pieces_of, source, document)
         rows = await asyncio.to_thread(pieces_in_order, pieces, document, manifest)
         self._pieces[delivery.bref] = [piece.bref for piece in pieces]
         return JoinedDelivery(
@@ -164,5 +165,5 @@ class Assembly:
             payload=b"",
             redelivered=delivery.redelivered,
             deliveries=delivery.deliveries,
-            body=PiecedBody(manifest.size, rows, self._store()),
+            body=PiecedBody(manifest.size, rows, self._store),
         )

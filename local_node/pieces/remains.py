@@ -13,7 +13,7 @@ from functools import partial
 import msgspec
 import structlog
 
-from local_node.pieces.upload import drop_pieces
+from local_node.pieces.upload import Uploads, drop_pieces
 from semq.engine.errors import BodyUnreadable
 from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import AppEvent, Submission
@@ -22,6 +22,7 @@ from semq.engine.stored_envelopes import decode_envelope
 from semq.errors import BadInput, SemqError, Unavailable
 from semq.service.admin import committed
 from semq.service.clock_check import ClockCheck
+from semq.service.engine_handle import EngineHandle
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import Stored
 from semq.store.views import pieces as views
@@ -42,18 +43,15 @@ class Remains:
 
     def __init__(
         self,
-        engine: Callable[[], LocalEngine],
-        store: Callable[[], PostgresStore],
-        arriving: Callable[[], set[int]],
+        engine: EngineHandle[LocalEngine],
+        store: PostgresStore,
+        uploads: Uploads,
         check: ClockCheck,
     ) -> None:
-        """``arriving`` returns the numbers of the documents whose upload has not ended.
-
-        While ``check`` has doubts about the clocks, pieces are not removed for their age.
-        """
+        """While ``check`` has doubts about the clocks, pieces are not removed for their age."""
         self._engine = engine
         self._store = store
-        self._arriving = arriving
+        self._uploads = uploads
         self._check = check
         self._sweeping: asyncio.Task[None] | None = None
         self._is_wanted = False  #: whether a search has to begin
@@ -88,8 +86,8 @@ class Remains:
 
     async def _sweep_sender(self) -> None:
         # Before the query, during which a body may be accepted, and another one may begin to arrive.
-        arriving, first_later = self._arriving(), self._engine().core.new_lk0().object_id
-        for document, last in await self._store().execute(views.without_document):
+        arriving, first_later = self._uploads.document_numbers, self._engine.current.core.new_lk0().object_id
+        for document, last in await self._store.execute(views.without_document):
             if document not in arriving and document < first_later:
                 await self._remove(document, last + 1)
 
@@ -103,15 +101,15 @@ class Remains:
 
     async def _given_up(self, document: int) -> GivenUpNotice | None:
         """Return the contents of the notice about a document; None if its receiver needs none."""
-        stored = await self._store().execute(views.staged, document, NOTICE_NUMBER)
+        stored = await self._store.execute(views.staged, document, NOTICE_NUMBER)
         if stored is None:
-            return await self._store().execute(views.given_up, document)
-        notice = self._store().locking.unlock_piece(document, NOTICE_NUMBER, stored)
+            return await self._store.execute(views.given_up, document)
+        notice = self._store.locking.unlock_piece(document, NOTICE_NUMBER, stored)
         return msgspec.json.decode(notice, type=GivenUpNotice)
 
     def _drop(self, document: int, count: int) -> None:
         log.info("pieces_removed", document=document)
-        core = self._engine().core
+        core = self._engine.current.core
         core.post(drop_pieces(core, document, count))
 
     def _notify(self, given_up: GivenUpNotice, done: Callable[[], None]) -> None:
@@ -127,16 +125,16 @@ class Remains:
             Address(target.type, target.id, PIECES_USER), Attributes(app_key=key, pieces=given_up.document), b"",
             lambda accepted: done(), failed,
         )  # fmt: skip
-        self._engine().submit([notice])
+        self._engine.current.submit([notice])
 
     async def _sweep_receiver(self) -> None:
-        stock = self._engine().core.pieces
+        stock = self._engine.current.core.pieces
         if not stock.sources:
             return
-        is_in_doubt = bool(self._check.doubt(await self._store().execute(views.today)))
-        before = None if is_in_doubt else self._engine().core.now_ms() - KEPT_DAYS * DAY_MS
+        is_in_doubt = bool(self._check.doubt(await self._store.execute(views.today)))
+        before = None if is_in_doubt else self._engine.current.core.now_ms() - KEPT_DAYS * DAY_MS
         stock.forget_claims()
-        answers = self._engine().answers
+        answers = self._engine.current.answers
 
         def post(done: Callable[[int], None], failed: Callable[[Exception], None]) -> None:
             answers.when_committed(ActReport(done, failed))
@@ -153,7 +151,7 @@ class Remains:
 
         Raises BodyUnreadable if a message of this institution cannot be read.
         """
-        stock, answers = self._engine().core.pieces, self._engine().answers
+        stock, answers = self._engine.current.core.pieces, self._engine.current.answers
         notices = frozenset(stock.notices)
         removable = {} if before is None else await self._by_document(source, before)
         if notices:
@@ -170,7 +168,7 @@ class Remains:
         """Return the rows of an institution's pieces and notices by document; with ``before_ms`` only earlier ones."""
         brefs: defaultdict[str, list[int]] = defaultdict(list)
         after = 0
-        while page := await self._store().execute(views.arrived, source, after, PAGE, before_ms):
+        while page := await self._store.execute(views.arrived, source, after, PAGE, before_ms):
             for piece in page:
                 brefs[document_of(piece)].append(piece.bref)
             after = page[-1].bref
@@ -179,7 +177,7 @@ class Remains:
     async def _documents(self, source: str) -> set[str]:
         documents: set[str] = set()
         after = 0
-        while page := await self._store().execute(views.small_messages, source, MANIFEST_MAX, after, PAGE):
+        while page := await self._store.execute(views.small_messages, source, MANIFEST_MAX, after, PAGE):
             documents |= _named_documents(page)
             after = page[-1].bref
         return documents

@@ -29,6 +29,7 @@ from semq.engine.sender.scheduling import release_early
 from semq.engine.stored_envelopes import decode_envelope
 from semq.errors import BadInput, SemqError, Unavailable, semq_error
 from semq.service.admin import committed
+from semq.service.engine_handle import EngineHandle
 from semq.store.postgres.store import PostgresStore
 from semq.store.rows import PieceGone, Stored
 from semq.store.views import pieces as views
@@ -95,9 +96,7 @@ class PieceTransfer(Struct):
 class Transfers:
     """The documents in pieces that this node sends."""
 
-    def __init__(
-        self, engine: Callable[[], LocalEngine], store: Callable[[], PostgresStore], released: Callable[[], None]
-    ) -> None:
+    def __init__(self, engine: EngineHandle[LocalEngine], store: PostgresStore, released: Callable[[], None]) -> None:
         """``released`` is called when a manifest may be accepted."""
         self._engine = engine
         self._store = store
@@ -160,9 +159,9 @@ class Transfers:
     async def _search(self) -> None:
         try:
             self._ended_lately.clear()
-            waiting = dict(await self._store().execute(views.transfers))
+            waiting = dict(await self._store.execute(views.transfers))
             if waiting and self._early is not None:
-                self._note_under_way_at_start(await self._store().execute(views.under_way))
+                self._note_under_way_at_start(await self._store.execute(views.under_way))
         except Unavailable:
             return
         for number in self._tasks.keys() - waiting.keys():
@@ -230,7 +229,7 @@ class Transfers:
                 await self._release(transfer.number)
 
     async def _release(self, number: int) -> None:
-        core = self._engine().core
+        core = self._engine.current.core
 
         def post(done: Callable[[None], None], failed: Failed) -> None:
             core.post(release_early(number, lambda: done(None)), failed=failed)
@@ -239,7 +238,7 @@ class Transfers:
         self._released()
 
     async def _refuse(self, number: int, error: SemqError) -> None:
-        core = self._engine().core
+        core = self._engine.current.core
 
         def post(done: Callable[[None], None], failed: Failed) -> None:
             core.post(refuse_open(core, number, error, done), failed=failed)
@@ -248,7 +247,7 @@ class Transfers:
 
     async def _send_all(self, transfer: PieceTransfer, group: asyncio.TaskGroup) -> None:
         window = self._windows[str(transfer.envelope.target.node)]
-        for number in await self._store().execute(views.staged_numbers, transfer.number):
+        for number in await self._store.execute(views.staged_numbers, transfer.number):
             is_alone = await window.enter()
             # A callback, because a task that is cancelled before its first step runs no ``finally``.
             sending = group.create_task(self._send(transfer, number))
@@ -266,7 +265,7 @@ class Transfers:
                 ended = await self._begin_piece(transfer, number)
                 if ended is None:
                     return 0.0
-                began = self._engine().core.now()
+                began = self._engine.current.core.now()
                 event = await ended
             except Unavailable as error:
                 log.info("piece_waits", number=transfer.number, piece=number, error=str(error))
@@ -276,16 +275,16 @@ class Transfers:
                 event = None  # the next attempt is sealed or signed with the present keys
                 retries_left -= 1
                 await asyncio.sleep(RETRY_S)
-        took_s = self._engine().core.now() - began
+        took_s = self._engine.current.core.now() - began
         if event.kind != DELIVERED:
             code, text = event.reason or ("", "")
             raise PieceNotDelivered(piece=number, outcome=event.outcome, code=code, text=text)
-        self._engine().core.post(apply_rare_changes([PieceGone(transfer.number, number)]), later=True)
+        self._engine.current.core.post(apply_rare_changes([PieceGone(transfer.number, number)]), later=True)
         return took_s
 
     def _has_others(self) -> bool:
         """Return whether messages other than the pieces sent here were accepted or received in the last ``QUIET_S``."""
-        core = self._engine().core
+        core = self._engine.current.core
         counts, now = core.counters.counts, core.now()
         others = counts.get("accepted", 0) + counts.get("received", 0) - self._submissions
         if others != self._others[0]:
@@ -302,10 +301,10 @@ class Transfers:
         if (lk0 := self._under_way.get(name)) is not None:
             ended = self._awaited[lk0] = asyncio.get_running_loop().create_future()
             return ended
-        stored = await self._store().execute(views.staged, transfer.number, number)
+        stored = await self._store.execute(views.staged, transfer.number, number)
         if stored is None:
             return None
-        return self._submit(transfer, name, self._store().locking.unlock_piece(transfer.number, number, stored))
+        return self._submit(transfer, name, self._store.locking.unlock_piece(transfer.number, number, stored))
 
     def _submit(self, transfer: PieceTransfer, name: str, payload: bytes) -> "asyncio.Future[AppEvent]":
         """Submit a piece; return a future for the end or refusal of its message."""
@@ -323,7 +322,7 @@ class Transfers:
 
         attributes = attributes_of_piece(of_document, name)
         target = Address(envelope.target.type, envelope.target.id, PIECES_USER)
-        self._engine().submit([Submission(target, attributes, payload, done, failed, sender=envelope.sender)])
+        self._engine.current.submit([Submission(target, attributes, payload, done, failed, sender=envelope.sender)])
         return ended
 
 

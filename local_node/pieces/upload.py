@@ -16,6 +16,7 @@ from semq.engine.local_engine import LocalEngine
 from semq.engine.ports import Accepted, Submission
 from semq.engine.time.cleanup import PIECES_BYTES
 from semq.errors import BadInput, SemqError, Unavailable, semq_error
+from semq.service.engine_handle import EngineHandle
 from semq.store.rows import NewPiece, PiecesGone
 from semq.store.work import COMMITTED, NO_NEEDS, Steps, work
 from semq.umx_t.pieces import PIECE_BYTES, PiecesManifest, digest_of
@@ -30,7 +31,7 @@ class Upload(ArrivingDocument):
 
     def __init__(
         self,
-        engine: Callable[[], LocalEngine],
+        engine: EngineHandle[LocalEngine],
         size: int,
         ended: Callable[["Upload", bool], None],
         pause: Callable[[bool], None],
@@ -43,7 +44,7 @@ class Upload(ArrivingDocument):
         """
         super().__init__(size)
         self._engine = engine
-        self._core = engine().core  # all pieces of a body must be in one store
+        self._core = engine.current.core  # all pieces of a body must be in one store
         self.name = self._core.new_lk0()
         self._ended = ended
         self._pause = pause
@@ -78,7 +79,7 @@ class Upload(ArrivingDocument):
             self._store_piece(bytes(self._rest))
             self._rest.clear()
         fault = self._fault
-        if fault is None and self._engine().core is not self._core:
+        if fault is None and self._engine.current.core is not self._core:
             fault = Unavailable("The node lost its store while the document arrived.")
         if fault is not None:
             self.abandon()
@@ -111,7 +112,7 @@ class Upload(ArrivingDocument):
         submission.body = PiecesManifest(
             self.size, self._piece_bytes, digest_of(self._digests), self.digest.hex()
         ).encode()
-        self._engine().acceptance.submit_in_pieces(submission, self._not_stored)
+        self._engine.current.acceptance.submit_in_pieces(submission, self._not_stored)
 
     def abandon(self) -> None:
         self._ended(self, False)
@@ -147,7 +148,7 @@ class Upload(ArrivingDocument):
 class Uploads:
     """The uploads of all bodies that arrive now."""
 
-    def __init__(self, engine: Callable[[], LocalEngine], accepted: Callable[[], None]) -> None:
+    def __init__(self, engine: EngineHandle[LocalEngine], accepted: Callable[[], None]) -> None:
         """``accepted`` is called when a document has been committed."""
         self._engine = engine
         self._accepted = accepted

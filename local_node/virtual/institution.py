@@ -162,11 +162,11 @@ class HostedInstitution:
             return state
         limits = node.server.limits
         fault = str(StoreUnavailable()) if self._is_database_away else ""
-        link = "none" if node.settings.has_no_hub else "up" if node.uplink.link is not None else "down"
+        hub = node.parts.hub.status()
         return replace_fields(
             state,
-            error=self.error or fault or (node.uplink.last_error if link == "down" else ""),
-            link=link,
+            error=self.error or fault or (hub.last_error or "" if hub is not None and not hub.is_up else ""),
+            link=hub.link if hub is not None else "none",
             waiting=sum(node.engine.rows.unsettled.values()),
             connections=len(node.server.sessions),
             memory_bytes=node.server.memory.bytes + node.server.journal.pending_bytes,

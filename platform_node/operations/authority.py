@@ -5,7 +5,8 @@ from typing import Annotated, Protocol
 from msgspec import Meta
 from msgspec.structs import replace
 
-from platform_node.authority_roll import AuthorityRoll, RollStatus
+from platform_node.authority_roll import JOB, AuthorityRoll, RollStatus
+from platform_node.ports import OperatedHub
 from platform_node.registry import node_in
 from semq.access_rights import AccessRole
 from semq.engine.errors import UnknownTarget
@@ -34,16 +35,10 @@ class ChangeAuthority(Arguments, frozen=True, kw_only=True):
     ] = ()
 
 
-class AuthorityHub(Protocol):
-    """The part of the hub that the operations use."""
+class AuthorityHub(OperatedHub, Protocol):
+    """The hub with the change of its authority."""
 
     authority_roll: AuthorityRoll | None
-
-    def is_node(self, name: str) -> bool:
-        """Whether this is the address of an institution."""
-
-    def roll_soon(self) -> None:
-        """Run the job of the change now."""
 
 
 class AuthorityOperations:
@@ -63,14 +58,14 @@ class AuthorityOperations:
         """
         roll = self._roll()
         is_new = roll.begin(self._names(arguments.leave_behind))
-        self._hub.roll_soon()
+        self._hub.clockwork.hasten(JOB)
         return replace(await roll.status(), began=is_new)
 
     async def leave(self, arguments: LeaveBehind, caller: Caller) -> RollStatus:
         """Exclude these institutions from the change of the authority; they must enrol again."""
         roll = self._roll()
         roll.leave_behind(self._names(arguments.nodes))
-        self._hub.roll_soon()
+        self._hub.clockwork.hasten(JOB)
         return await roll.status()
 
     def _roll(self) -> AuthorityRoll:

@@ -36,7 +36,7 @@ class Partners(Struct):
     present: dict[str, tuple[str, ...]] = field(default_factory=dict)  #: users who receive documents now, by partner
     meter: Meter = field(default_factory=lambda: Meter(1.0))
     overflow: bool = False  #: whether the list of this session exceeds the bounds
-    is_listed: bool = False  #: whether the hub has sent a complete list in this session
+    is_listed: bool = False  #: whether all partners are known: the hub has sent a complete list in this session
     _named: set[str] = field(default_factory=set)  #: partners kept in this session
     _named_groups: set[str] = field(default_factory=set)  #: groups kept in this session
     _terms_bytes: int = 0
@@ -44,12 +44,13 @@ class Partners(Struct):
     @classmethod
     def configured(cls, nodes: Iterable[str]) -> "Partners":
         """Return the directory of a node without a hub."""
-        return cls(has_hub=False, complete=True, allowed=dict.fromkeys(nodes, True))
+        return cls(has_hub=False, complete=True, is_listed=True, allowed=dict.fromkeys(nodes, True))
 
-    def replace(self, nodes: Iterable[str]) -> None:
-        """Replace the configured partners."""
-        self.allowed.clear()
-        self.allowed.update(dict.fromkeys(nodes, True))
+    def configure(self, nodes: Iterable[str]) -> None:
+        """Replace the configured partners, unless the hub names them."""
+        if not self.has_hub:
+            self.allowed.clear()
+            self.allowed.update(dict.fromkeys(nodes, True))
 
     def take_over(self, old: "Partners") -> None:
         """Share the contents of ``old``, the directory of the previous engine."""

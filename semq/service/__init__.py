@@ -6,6 +6,7 @@
 |---------------------------------|-----------------------------------------------------------------------|
 | process                         | the operating-system process: start, signals, end                     |
 | node                            | the life of a node, and a new engine after a loss of the store        |
+| ground, engine_handle           | the first parts of a node; its present engine, as other parts see it  |
 | node_host                       | the resources of the process: port, database, connections             |
 | database, standby, housekeeping | the node's Postgres; the claim to its store; its regular cleaning     |
 | requirements                    | what the node's database lacks, for health                            |

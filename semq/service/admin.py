@@ -11,16 +11,16 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
+from semq.access_rights import AccessRole, rights_of
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import PreconditionFailed
 from semq.broker.services import CONFIRMED, NACKED, OfferedMessage, Refused, ServiceExchange, SessionInfo
 from semq.broker.vhost import VirtualHost
 from semq.errors import SemqError, Unavailable, fact_text, semq_error
 from semq.foreign_text import shortened, shown
-from semq.service.errors import BadArguments, Busy, StoresUnreached, UnknownOperation
+from semq.service.errors import BadArguments, Busy, PersonLacksRole, StoresUnreached, UnknownOperation
 from semq.service.operations.arguments import read_arguments
 from semq.service.operations.operation import Caller, OfferedOperation
-from semq.service.operations.people import check_role
 from semq.store.accounts import Account
 
 ADMIN = "semq.admin"
@@ -138,7 +138,7 @@ def _admin_handler(operation: OfferedOperation, person: FindPerson | None) -> Re
         account = await person(name) if name and person is not None else None
         if account is not None:
             user = account.name
-            check_role(account, operation.operation.role, operation.operation.name)
+            _check_role(account, operation.operation.role, operation.operation.name)
         caller = Caller(user, peer=session.peer.host, asked=session.state.get(AUDIT_LINE_HEADER))
         return await operation(arguments, caller)
 
@@ -189,3 +189,11 @@ async def committed(post: Callable[[Callable[[Result], None], Callable[[Exceptio
 
     post(on_commit, on_failure)
     return await future
+
+
+def _check_role(account: Account, role: AccessRole, operation: str) -> None:
+    """Raise PersonLacksRole if a person is disabled or lacks the role of an operation."""
+    given = rights_of(account.roles) if account.disabled_at is None else frozenset()
+    if role not in given:
+        has = ", ".join(account.roles) if given else "none: the user is disabled"
+        raise PersonLacksRole(name=account.name, operation=operation, needs=role.value, has=has)

@@ -6,9 +6,8 @@ APScheduler's job store in SQL is not used: every scheduler that shares it would
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime, timedelta
-from typing import Protocol
 
 import structlog
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -16,9 +15,9 @@ from apscheduler.triggers.base import BaseTrigger
 from msgspec import Struct
 
 from semq.clock import Clock
-from semq.engine.core import Core
 from semq.engine.mail import MAIL_LATER_S
 from semq.errors import Unavailable
+from semq.service.engine_handle import EngineHandle, NodeEngine
 from semq.transport.turn import Turn
 
 ENGINE = "engine"
@@ -27,26 +26,6 @@ TICK_S_MIN = 0.05  # shortest delay of an early run
 WALL_CHECK_S = 15.0  # between two comparisons of wall clock and monotonic clock
 WALL_JUMP_S = 2.0  # if their difference changes by more, the wall clock was set
 log = structlog.get_logger("semq.clockwork")
-
-
-class TickedEngine(Protocol):
-    """An engine with work that becomes due."""
-
-    def tick(self) -> None:
-        """Do the work that is due."""
-
-    @property
-    def next_due(self) -> float | None:
-        """The monotonic time of the next work; None if there is none."""
-
-    def flush(self) -> None:
-        """Send the gathered records."""
-
-
-class NodeEngine(TickedEngine, Protocol):
-    """The engine of a node."""
-
-    core: Core
 
 
 class ScheduledJob(Struct, frozen=True):
@@ -89,13 +68,12 @@ class Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
 class Clockwork:
     """The job of a node's engine, and its other jobs."""
 
-    def __init__(self, engine: Callable[[], TickedEngine], turn: Turn, clock: Clock, jobs: list[ScheduledJob]) -> None:
-        """``engine`` returns the present engine."""
+    def __init__(self, engine: EngineHandle[NodeEngine], turn: Turn, clock: Clock) -> None:
         self._engine = engine
         self._turn = turn
         self._clock = clock
-        self.jobs = [ScheduledJob(ENGINE, BACKSTOP_S, self._tick), *jobs]
-        self.records = {job.name: JobRecord() for job in self.jobs}
+        self.jobs = [ScheduledJob(ENGINE, BACKSTOP_S, self._tick)]
+        self.records = {ENGINE: JobRecord()}
         self._due = 0.0  #: monotonic time of the next run of the engine's job
         self._wall_offset = 0.0  #: wall clock minus monotonic clock, in seconds
         self._wall_timer: asyncio.TimerHandle | None = None
@@ -104,6 +82,12 @@ class Clockwork:
             # Two, because a run that hastens its job at its end still counts. `_run` permits one at a time.
             job_defaults={"coalesce": True, "max_instances": 2, "misfire_grace_time": None}
         )
+
+    def add(self, jobs: Iterable[ScheduledJob]) -> None:
+        """Add jobs, before ``start``."""
+        for job in jobs:
+            self.jobs.append(job)
+            self.records[job.name] = JobRecord()
 
     def start(self) -> None:
         for job in self.jobs:
@@ -147,7 +131,7 @@ class Clockwork:
 
     def reschedule(self) -> None:
         """Move the engine's job to ``next_due``, if that is earlier."""
-        due = self._engine().next_due
+        due = self._engine.current.next_due
         if due is None or not self._scheduler.running:
             return
         now = self._clock.monotonic()
@@ -157,12 +141,12 @@ class Clockwork:
             self.hasten(ENGINE, due - now)
 
     def _flush(self) -> None:
-        self._engine().flush()
+        self._engine.current.flush()
         self.reschedule()
 
     def _tick(self) -> None:
         self._due = self._clock.monotonic() + BACKSTOP_S
-        self._engine().tick()
+        self._engine.current.tick()
         self.reschedule()
 
     # APScheduler uses the wall clock: if it is set back by an hour, no job would run for an hour.

@@ -1,7 +1,6 @@
 """The job ``figures``: counts new lines of a node's ledger (``semq.store.figures``), also for a reader."""
 
 import asyncio
-from collections.abc import Callable
 
 from semq.service.clockwork import ScheduledJob
 from semq.store.figures import LINES_MAX, count_lines
@@ -14,10 +13,10 @@ WAIT_S = 0.15  # longest wait of a reader
 class FigureCount:
     """The counting of one node's ledger."""
 
-    def __init__(self, store: Callable[[], PostgresStore], poll_factor: float) -> None:
+    def __init__(self, store: PostgresStore, poll_factor: float) -> None:
         self._store = store
         self._every_s = COUNT_S * poll_factor
-        self._counted: tuple[PostgresStore, int] | None = None  #: store, and its commits before the last count
+        self._counted = -1  #: commits of the store before the last count
         self._counting: asyncio.Task[None] | None = None
 
     def jobs(self) -> list[ScheduledJob]:
@@ -45,8 +44,8 @@ class FigureCount:
         return True
 
     async def _count(self) -> None:
-        store = self._store()
-        seen = store, store.counters.units - store.counters.read_only
+        store = self._store
+        seen = store.counters.units - store.counters.read_only
         if seen == self._counted:
             return
         while await store.execute(count_lines) == LINES_MAX:

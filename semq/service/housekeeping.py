@@ -3,7 +3,6 @@
 A run that fails is repeated after five minutes. A run deletes nothing while the clocks are in doubt (``clock_check``).
 """
 
-from collections.abc import Callable
 from datetime import date
 
 import psycopg
@@ -15,6 +14,7 @@ from semq.config.web import HttpSection
 from semq.service.clock_check import ClockCheck
 from semq.service.clockwork import ScheduledJob
 from semq.store.postgres.housekeeping import Keep, tidy
+from semq.store.postgres.store import PostgresStore
 
 log = structlog.get_logger("semq.housekeeping")
 FIRST_S, EVERY_S, RETRY_S = 60.0, 6 * 3600.0, 300.0
@@ -24,9 +24,8 @@ CHECK_S = 60.0  # between two checks whether housekeeping is due
 class Housekeeping:
     """The housekeeping of one node's store."""
 
-    def __init__(self, url: Callable[[], str], clock: Clock, settings: Settings, check: ClockCheck) -> None:
-        """``url`` returns the present URL of the database."""
-        self._url = url
+    def __init__(self, store: PostgresStore, clock: Clock, settings: Settings, check: ClockCheck) -> None:
+        self._store = store
         self._clock = clock
         self._keep = Keep(
             ledger_days=settings.database.ledger_days or None,  # 0: unlimited
@@ -51,7 +50,7 @@ class Housekeeping:
         if self._clock.monotonic() < self._due:
             return
         try:
-            removed = await tidy(self._url(), self._clock.wall().date(), self._keep, self._may_delete)
+            removed = await tidy(self._store.url, self._clock.wall().date(), self._keep, self._may_delete)
         except psycopg.Error as error:
             self._due = self._clock.monotonic() + RETRY_S
             self._failure = " ".join(str(error).split())

@@ -7,7 +7,7 @@ After a loss of the store, the node opens it again and builds a new engine from 
 import asyncio
 import math
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Any, Generic, TypeVar
 
@@ -25,7 +25,6 @@ from semq.config.reach import url_of
 from semq.config.settings import Settings
 from semq.engine.latency import Histogram, Stage
 from semq.engine.misconduct import SHOWN_MS
-from semq.engine.people.stuck import Surroundings
 from semq.engine.settings import EngineSettings
 from semq.errors import SemqError, Unavailable
 from semq.moments import utc_text
@@ -34,12 +33,14 @@ from semq.service import access
 from semq.service.access import APPLICATIONS as APPLICATIONS
 from semq.service.admin import AdminExchange
 from semq.service.clock_check import ClockCheck
-from semq.service.clockwork import Clockwork, NodeEngine, ScheduledJob
+from semq.service.clockwork import Clockwork, ScheduledJob
 from semq.service.companion.program import Companion, CompanionModule
 from semq.service.credentials.files import CredentialFiles
 from semq.service.credentials.secrecy import vault_of
+from semq.service.engine_handle import EngineHandle, NodeEngine
 from semq.service.errors import PortTaken
 from semq.service.figure_count import FigureCount
+from semq.service.ground import Ground
 from semq.service.housekeeping import Housekeeping
 from semq.service.monitoring.alerts import Alerts
 from semq.service.monitoring.health import FAILING, checks
@@ -49,6 +50,7 @@ from semq.service.operations.audit import ActAudit
 from semq.service.operations.census import SharedCensus
 from semq.service.operations.operation import BoundOperation, OfferedOperation, Operation, bind
 from semq.service.operations.people import person
+from semq.service.operations.ports import OperatedNode
 from semq.service.operations.reload import Reloading, companion_settings
 from semq.service.requirements import Requirements
 from semq.service.standby import Claim
@@ -77,11 +79,12 @@ ARRIVING_BYTES_MAX = 256 << 20  # bytes of the incomplete messages of one connec
 PACKET_BYTES_MAX = 8 << 20  # bytes of the largest packet (``semq.umx_t.records``)
 
 
-class Node(Generic[E]):
+class Node(OperatedNode, Generic[E]):
     """The base of both kinds of nodes."""
 
     vhosts: tuple[str, ...] = (APPLICATIONS,)
     table: tuple[Operation, ...]  #: the operations of this kind of node
+    made_parts: tuple[object, ...] = ()  #: objects with handlers of operations that the node itself has made
     companion_sections: tuple[str, ...] = ("http",)  #: sections of the configuration with a companion process
 
     def __init__(self, settings: Settings, clock: Clock, host: NodeHost | None = None) -> None:
@@ -92,15 +95,13 @@ class Node(Generic[E]):
         self.address = settings.address
         self.own_store = settings.own_store
         self.turn: Turn
-        self.engine: E
+        self.engine_handle = EngineHandle[E]()
         self.store: PostgresStore
         self.server: AmqpServer
         self.clockwork: Clockwork
-        self.clock_check: ClockCheck
         self.recovered: Recovered
         self.started_at = clock.wall()
         self.companions: dict[str, Companion] = {}  #: by section of the configuration
-        self.engine_starts = 0
         self._database = self.host.database(settings)
         self._claim = Claim(settings, clock)
         self._restart: asyncio.Task[None] | None = None  #: builds a new engine
@@ -108,10 +109,8 @@ class Node(Generic[E]):
         self._reopened_at = -math.inf  #: monotonic time of the last opening after a loss
         self._failed_openings = 0  #: openings since the last one that lasted; they failed, or did not last
         self._is_serving = False
-        self._files = CredentialFiles(lambda: self.settings, clock)
-        self.requirements = Requirements(lambda: self.store, self.host.poll_factor)
+        self._files = CredentialFiles(settings, clock)
         self.census = SharedCensus(self)
-        self.figures = FigureCount(lambda: self.store, self.host.poll_factor)
         self._cleanup = AsyncExitStack()  #: ends the started parts
         self._failed: asyncio.Future[None]
         self._stopping = False
@@ -121,7 +120,7 @@ class Node(Generic[E]):
         self.nightly = NightlyExtracts(settings, clock, self._database_environment, self.host.extract_turn)
         self.telemetry = export_of(settings, clock)
         self.spans = self.telemetry.documents if self.telemetry is not None else None
-        self.alerts = Alerts(str(self.address), lambda: self.settings.alerts, clock, self.checks)
+        self.alerts = Alerts(str(self.address), settings.alerts, clock, self.checks)
 
     # --- for subclasses
     async def prepare(self) -> None:
@@ -135,22 +134,15 @@ class Node(Generic[E]):
         """Return server properties for connection.start, in addition to ``identity``."""
         return {}
 
-    def build_engine(self, recovered: Recovered) -> E:
-        raise NotImplementedError
-
     def authenticator(self) -> Authenticator:
         raise NotImplementedError
 
-    def register(self) -> None:
-        """Register services in the virtual hosts. Called before the endpoint listens."""
+    def assemble(self, ground: Ground[E]) -> None:
+        """Make the parts, and register their services in the virtual hosts. Called before the endpoint listens."""
         raise NotImplementedError
 
-    def made_parts(self) -> Iterable[object]:
-        """Return the objects with handlers of operations that the node itself has made."""
-        return ()
-
-    def surroundings(self) -> Surroundings:
-        """Return the facts about this node that, with the rows, explain why messages are stuck."""
+    def build_engine(self, recovered: Recovered) -> E:
+        """Return an engine of the parts. Called at the start, and after each loss of the store."""
         raise NotImplementedError
 
     async def begin_sessions(self) -> None:
@@ -166,6 +158,7 @@ class Node(Generic[E]):
     def reconfigure(self, settings: Settings, users: list[User]) -> list[str]:
         """Apply changed settings; return the users who lost a session. Must not raise."""
         before, self.settings = self.settings, settings
+        self._files.settings, self.alerts.settings = settings, settings.alerts
         amqp, server = settings.amqp, self.server
         for name in access.virtual_hosts(amqp):
             if name not in server.vhosts:
@@ -208,12 +201,13 @@ class Node(Generic[E]):
         self._cleanup.callback(self._claim.release)
         self._cleanup.push_async_callback(self._database.close)
         self.turn = self.host.turn()
+        self.clockwork = Clockwork(self.engine_handle, self.turn, self.clock)
         self.host.probe(self.settings.amqp.host, self.settings.amqp.port)
         url = await self._database.open()
         self.store = PostgresStore(
             url,
             owner=self._claim.owner(), clock=self.clock, lost=self._store_lost, notified=self._pass_notice,
-            after_unit=lambda: self.clockwork.reschedule(),  # the clockwork does not exist yet
+            after_unit=self.clockwork.reschedule,
             on_lines=self.spans.committed if self.spans is not None else None, vault=vault_of(self.settings),
             readers=self.host.readers(), rest=self.host.rest_rule(),
         )  # fmt: skip
@@ -229,23 +223,30 @@ class Node(Generic[E]):
         self._database.remember_store(self.recovered.store_uuid)
         if self._claim.has_waited:
             await self.prepare()  # the other process may have changed the values
-        self.clock_check = ClockCheck(self.clock)
-        housekeeping = Housekeeping(lambda: self.store.url, self.clock, self.settings, self.clock_check)
-        with_jobs = (self, self.nightly, housekeeping, self.alerts, self._files, self.requirements, self.figures)
-        jobs = [job for part in with_jobs for job in part.jobs()]
-        jobs.append(ScheduledJob("database", DATABASE_CHECK_S, self._check_database))
+        clock_check = ClockCheck(self.clock)
+        housekeeping = Housekeeping(self.store, self.clock, self.settings, clock_check)
+        self.requirements = Requirements(self.store, self.host.poll_factor)
+        self.figures = FigureCount(self.store, self.host.poll_factor)
         await self.requirements.check()
-        self.clockwork = Clockwork(lambda: self.engine, self.turn, self.clock, jobs)
-        self._build()
         self.message_store = PostgresMessageStore(self.store)
         self.users = UserTable(self.users_of(self.settings))
         self.server = AmqpServer(self._server_config(), self.authenticator(), self.clock, self.message_store, self.turn)
-        self.register()
+        self.assemble(
+            Ground(
+                self.settings, self.address, self.clock, clock_check, self.host.poll_factor, self.turn,
+                self.engine_handle, self.clockwork, self.store, self.server, self.link_bytes_max, self.identity,
+                self._cleanup,
+            )
+        )  # fmt: skip
+        for part in (self, self.nightly, housekeeping, self.alerts, self._files, self.requirements, self.figures):
+            self.clockwork.add(part.jobs())
+        self.clockwork.add([ScheduledJob("database", DATABASE_CHECK_S, self._check_database)])
+        self._build()
         self._cleanup.push_async_callback(self.server.stop)
         self._cleanup.callback(self.clockwork.stop)
         self._cleanup.push_async_callback(self.end_sessions)
-        audit = ActAudit(self)
-        self.operations = bind(self.table, self, self.made_parts(), audit.note, audit.with_names)
+        audit = ActAudit(self.store, self.clock)
+        self.operations = bind(self.table, self, self.made_parts, audit.note, audit.with_names)
         vhost = self.server.vhosts[APPLICATIONS]
         vhost.register(AdminExchange(vhost, self.offered(), lambda name: person(self.store, name)))
         try:
@@ -285,9 +286,18 @@ class Node(Generic[E]):
         """Whether another process of this node owns the store, so that the start waits."""
         return self._claim.is_waiting
 
+    @property
+    def engine(self) -> E:
+        """The present engine."""
+        return self.engine_handle.current
+
+    @property
+    def engine_starts(self) -> int:
+        return self.engine_handle.starts
+
     def _build(self) -> None:
-        self.engine_starts += 1
-        self.engine = self.build_engine(self.recovered)
+        self.engine_handle.current = self.build_engine(self.recovered)
+        self.engine_handle.starts += 1
         log.info(
             "engine_began", boot=self.recovered.boot, incarnation=f"{self.recovered.inc:x}",
             unsettled=self.recovered.unsettled, pending=self.recovered.pending, engine_start=self.engine_starts,

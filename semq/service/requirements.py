@@ -3,8 +3,6 @@
 The list is ``semq.store.postgres.conditions.requirements``, which the start of a node and ``semq doctor`` check, too.
 """
 
-from collections.abc import Callable
-
 from semq.service.clockwork import ScheduledJob
 from semq.store.postgres.store import PostgresStore
 
@@ -14,7 +12,7 @@ CHECK_S = 60.0
 class Requirements:
     """The requirements of one node's database."""
 
-    def __init__(self, store: Callable[[], PostgresStore], poll_factor: float) -> None:
+    def __init__(self, store: PostgresStore, poll_factor: float) -> None:
         self._store = store
         self._every_s = CHECK_S * poll_factor
         self.unmet: list[str] = []
@@ -24,4 +22,4 @@ class Requirements:
 
     async def check(self) -> None:
         """Check the database again. Raises StoreUnavailable."""
-        self.unmet = await self._store().unmet_requirements()
+        self.unmet = await self._store.unmet_requirements()

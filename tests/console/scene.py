@@ -112,10 +112,10 @@ async def running_scene(folder: Path, nodes: InProcess) -> AsyncIterator[Scene]:
 async def _submit_documents(scene: Scene) -> None:
     lk0s = scene.lk0s
     lk0s["waiting"] = await scene.send("56001", "trade/order//S-1001")
-    await scene.node.uplink.stop()
+    await scene.node.parts.hub.stop()
     lk0s["held"] = await scene.send("56001", KEY)
     await scene.ask("node", "msg.hold", id=lk0s["held"], why=f"look {XSS}")
-    scene.node.uplink.start()
+    scene.node.parts.hub.start()
     await linked(scene.node)
     for number in range(60):
         await scene.send("56001", f"trade/invoice//N-{number}")

@@ -92,12 +92,12 @@ async def receiver(scene: LimitsScene, text: str) -> LocalNode:
 async def test_a_document_too_large_for_the_hub_is_refused_and_the_link_stays_up(inprocess: InProcess) -> None:
     """The hub reads the body of one document, and drops the body of a larger one."""
     scene = await scene_of(inprocess, SMALL_HUB)
-    session = scene.a.uplink.link
+    session = scene.a.parts.hub.link
     await receiver(scene, TAKES_LARGE)
     await scene.send(900, 1001, DRAINED, 901)
     result = await scene.refused(1001, DRAINED)
     assert result == [f"The document has {size} bytes; the hub carries at most 1000." for size in (1001, DRAINED)]
-    assert scene.a.uplink.link is session
+    assert scene.a.parts.hub.link is session
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["forwarded", "stored"])
@@ -107,12 +107,12 @@ async def test_a_document_too_large_for_the_receiver_is_refused_there(inprocess:
         await scene.send(900, 1001, DRAINED, 901)
         await until(lambda: scene.hub.engine.custody.rows_by_target.get("1.56001") == 4)
     b = await receiver(scene, SMALL)
-    session = b.uplink.link
+    session = b.parts.hub.link
     if not waits:
         await scene.send(900, 1001, DRAINED, 901)
     result = await scene.refused(1001, DRAINED)
     assert result == [f"The document has {size} bytes; the receiver takes at most 1000." for size in (1001, DRAINED)]
-    assert b.uplink.link is session
+    assert b.parts.hub.link is session
     assert not scene.hub.engine.custody.rows_by_target
     client = await inprocess.client(b)
     rows = (await ask(client, "msg.list", {"side": "inbound"}))["result"]["rows"]
@@ -131,7 +131,7 @@ async def test_oversized_frames_of_a_peer_are_refused_and_the_link_stays_up(inpr
     assert peer.records[-1].reason[0] == DocumentTooLarge.code
     await peer.send_bytes(hub.address, "1.810.indication", bytes(DRAINED))
     await until(lambda: hub.engine.core.counters.counts.get("violation"))
-    assert hub.links.links["1.10008"].is_up
+    assert hub.parts.links.links["1.10008"].is_up
 
 
 @pytest.mark.parametrize("sealed", [True, False])

@@ -14,6 +14,7 @@ from semq.engine.ports import Accepted, AppEvent, Delivery, InClear, Submission
 from semq.engine.receiver.pieces import NO_PIECES
 from semq.engine.secrecy.sealing import Sealing
 from semq.engine.settings import EngineSettings
+from semq.service.engine_handle import EngineHandle
 from semq.store.rows import Event, Reason
 from semq.umx_t.address import Address, NodeType, parse_address
 from semq.umx_t.app_key import AppKey
@@ -150,12 +151,13 @@ class Local:
         self.accepted: list[Accepted] = []
         self.refused: list[Exception] = []  #: also errors of operators' acts (cancel, release, …)
         self.sealing = trio.secrecy(self.address)
+        self.engine_handle = EngineHandle[LocalEngine]()
         self.start()
 
     def start(self) -> None:
         self.app.held.clear()
         recovered = self.store.recover(self.trio.time.incarnation())
-        self.engine = LocalEngine(
+        self.engine = self.engine_handle.current = LocalEngine(
             Store(*self.address[:2]), recovered, self.store, self.trio.time, self.trio.settings, self.app,
             self.reported, self.sealing or InClear(), lambda later: None, partners=self.trio.partners(),
             find_pieces=lambda source, document, found: found(NO_PIECES),

@@ -236,7 +236,7 @@ async def test_only_locators_of_older_messages_are_accepted_in_inquiries_and_not
         assert (await ask(link, operation, arguments))["error"]["code"] == "SEMQ-2102"
     old_lk0 = "1.10008.1.1.0.7"
     question = {"lk0": old_lk0, "target": "56001"}
-    await until(lambda: receiver.uplink.link is not None)
+    await until(lambda: receiver.parts.hub.link is not None)
     assert (await ask(at_sender, "import.ask", question))["result"]["received"] is False
     assert (await ask(at_receiver, "import.received", {"lk0s": [old_lk0, old_lk0]}))["result"] == {
         "noted": 1,

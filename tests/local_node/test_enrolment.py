@@ -24,7 +24,7 @@ from semq.store.postgres.errors import StoreUnavailable
 from semq.transport.errors import DialFailed
 from semq.umx_t.address import Address
 from tests.pki.people import authority, ring, trust
-from tests.service.inprocess import InProcess, ask, linked
+from tests.service.inprocess import InProcess, ask, linked, uplink_of
 from tests.waiting import until
 
 CLOCK = SystemClock()
@@ -223,7 +223,7 @@ async def test_a_hub_whose_login_properties_contradict_its_certificate_is_refuse
     assert isinstance(properties, dict)
     properties["node"] = "2.other"
     node = await inprocess.start_node(settings)
-    await until(lambda: "SEMQ-5104" in node.uplink.last_error)
+    await until(lambda: "SEMQ-5104" in uplink_of(node).last_error)
     properties["node"] = "2.hub"
     await linked(node)
 
@@ -236,7 +236,7 @@ async def test_a_running_node_that_is_enrolled_again_continues_with_the_new_cert
     before = a.node_identity.certificate
     await hub.registry.revoke("10008", "the key is lost")
     hub.apply_revocations()
-    await until(lambda: "ACCESS_REFUSED" in a.uplink.last_error)
+    await until(lambda: "ACCESS_REFUSED" in uplink_of(a).last_error)
     await inprocess.enrol(a.settings, hub)  # as another process does, without notifying the node
     await linked(a)
     admin = await inprocess.client(a)
@@ -257,7 +257,7 @@ async def test_a_key_ring_that_cannot_be_read_leaves_a_running_node_as_it_is(inp
     a.node_identity.ring.certificate_path(a.node_identity.ring.slots().active or "").write_text("no certificate")
     await a._maintain_certificate()
     assert a.node_identity.certificate == before
-    assert a.uplink.link is not None
+    assert a.parts.hub.link is not None
 
 
 async def test_replaced_authorities_are_used_without_a_restart_and_the_link_continues(inprocess: InProcess) -> None:

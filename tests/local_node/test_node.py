@@ -20,7 +20,7 @@ from semq.store.postgres.store import PostgresStore
 from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
 from semq.umx_t.headers import USER_HEADERS_MAX
-from tests.service.inprocess import InProcess, ask, linked
+from tests.service.inprocess import InProcess, ask, linked, uplink_of
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import PATIENCE_S, until
 
@@ -345,11 +345,11 @@ async def test_a_second_node_of_the_same_name_waits_for_the_end_of_the_first(inp
     (inprocess.folder / "10008" / "store").unlink()
     second = await inprocess.local("10008", hub.port)
     # The hub refuses a node with another store until an operator permits it.
-    await until(lambda: "SEMQ-1250" in second.uplink.last_error)
+    await until(lambda: "SEMQ-1250" in uplink_of(second).last_error)
     assert (await ask(await inprocess.client(hub), "nodes.rebind", {"node": "10008"}))["result"]["was_bound"]
-    await until(lambda: "another session" in second.uplink.last_error)
-    assert first.uplink.link is not None
-    await first.uplink.stop()
+    await until(lambda: "another session" in uplink_of(second).last_error)
+    assert first.parts.hub.link is not None
+    await first.parts.hub.stop()
     await linked(second)
     listed = (await ask(await inprocess.client(hub), "nodes.list"))["result"]
     assert {row["node"]: row["online"] for row in listed} == {"1.10008": True, "1.56001": False, "1.88001": False}

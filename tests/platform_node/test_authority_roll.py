@@ -17,7 +17,7 @@ from semq.service.credentials.identity import NodeIdentity
 from semq.store import files
 from semq.transport.client import ClientLink
 from tests.platform_node.test_cluster import hubs_of, settle_homes
-from tests.service.inprocess import InProcess, ask, linked
+from tests.service.inprocess import InProcess, ask, linked, uplink_of
 from tests.waiting import until
 
 
@@ -116,7 +116,7 @@ async def test_the_change_waits_for_an_offline_node_until_it_is_left_behind(inpr
     b = LocalNode(b.settings, SystemClock())
     inprocess.stack.push_async_callback(b.stop)
     await b.start()
-    await until(lambda: "SEMQ-4913" in b.uplink.last_error)
+    await until(lambda: "SEMQ-4913" in uplink_of(b).last_error)
     assert "enrol again" in next(check.detail for check in await b.checks() if check.name == "link")
     own = await submit(await inprocess.client(b), "10008", "kept")
     await inprocess.enrol(b.settings, hub)
@@ -219,10 +219,10 @@ async def test_a_change_continues_after_the_hub_has_ended_at_any_write(
             await hub.authority_roll.advance()
         except ProcessEnded:
             ends += 1
-        await until(lambda: "1.10008" in hub.questions.readers())
+        await until(lambda: "1.10008" in hub.parts.questions.readers())
     assert ends >= 5
     assert hub.authority_roll is not None
-    await until(lambda: "1.10008" in hub.questions.readers())
+    await until(lambda: "1.10008" in hub.parts.questions.readers())
     await hub.authority_roll.advance()
     await until(lambda: uses_new_authority(a, hub))
     assert former is not None

@@ -25,7 +25,7 @@ from semq.store.postgres.errors import StoreUnavailable
 from semq.umx_t.address import Address, NodeType
 from tests.local_node.test_node import confirming, publish
 from tests.pki.people import authority, ring, trust
-from tests.service.inprocess import HUB_CONFIG, LOCAL_CONFIG, InProcess, ask, linked
+from tests.service.inprocess import HUB_CONFIG, LOCAL_CONFIG, InProcess, ask, linked, uplink_of
 from tests.transport.pair import pair
 from tests.waiting import until
 
@@ -163,7 +163,7 @@ async def test_nodes_of_a_stopped_instance_continue_at_another_one(inprocess: In
         await until(lambda: "1.10008" in second.engine.sessions)
         assert not second.engine.sessions["1.10008"].is_here
         await first.stop()
-        await until(lambda: "1.10008" in second.links.links)
+        await until(lambda: "1.10008" in second.parts.links.links)
         await linked(a, b)
         assert second.engine.sessions["1.10008"].is_here
 
@@ -176,7 +176,7 @@ async def test_nodes_go_to_another_instance_while_theirs_opens_its_store_without
         await settle_homes(first, second)
         a, b = await hubs.local("10008", second, first), await hubs.local("56001", first)
         await linked(a, b)
-        assert list(second.links.links) == ["1.10008"]
+        assert list(second.parts.links.links) == ["1.10008"]
 
         async def fail(*arguments: object) -> None:
             raise StoreUnavailable(fault="the control database is away")
@@ -185,16 +185,16 @@ async def test_nodes_go_to_another_instance_while_theirs_opens_its_store_without
             assert second.membership is not None
             away.setattr(second.membership, "execute", fail)
             second.store.break_off("test")
-            await until(lambda: "1.10008" in first.links.links)
+            await until(lambda: "1.10008" in first.parts.links.links)
             channel = await confirming(await inprocess.client(a))
             assert await publish(channel, "56001", b"x")
             assert await received(b, inprocess, 1) == [b"x"]
             c = await hubs.local("88001", second)
-            await until(lambda: "control database" in c.uplink.last_error)
+            await until(lambda: "control database" in uplink_of(c).last_error)
             assert second.engine_starts == 2
-            assert not second.links.links
+            assert not second.parts.links.links
         await linked(c)
-        assert list(second.links.links) == ["1.88001"]
+        assert list(second.parts.links.links) == ["1.88001"]
 
 
 def copy_of_10008(inprocess: InProcess, hub: HubNode) -> LocalNode:
@@ -216,17 +216,17 @@ async def test_a_second_session_of_a_node_is_refused_at_the_other_instance(
         copy = copy_of_10008(inprocess, second)
         monkeypatch.setattr(second.registry, "note_store", lambda *_: 0)  # would refuse the copy for its store
         logins: list[Address] = []
-        refuse_attachment = second.links.refuse_attachment
+        refuse_attachment = second.parts.links.refuse_attachment
 
         def note_login(node: Address) -> AmqpError | None:
             logins.append(node)
             return refuse_attachment(node)
 
-        monkeypatch.setattr(second.links, "refuse_attachment", note_login)
+        monkeypatch.setattr(second.parts.links, "refuse_attachment", note_login)
         await copy.start()
         await until(lambda: len(logins) > 4)
-        assert "1.10008" not in second.links.links
-        assert a.uplink.link is not None
+        assert "1.10008" not in second.parts.links.links
+        assert a.parts.hub.link is not None
 
 
 async def test_a_copy_of_a_node_with_another_store_is_refused_at_each_instance(inprocess: InProcess) -> None:
@@ -240,7 +240,7 @@ async def test_a_copy_of_a_node_with_another_store_is_refused_at_each_instance(i
         await until(lambda: "1.10008" not in second.engine.sessions)
         copy = copy_of_10008(inprocess, second)
         await copy.start()
-        await until(lambda: "SEMQ-1250" in copy.uplink.last_error)
+        await until(lambda: "SEMQ-1250" in uplink_of(copy).last_error)
         await first.registry.rebind("1.10008")
         await linked(copy)
 

@@ -47,8 +47,8 @@ async def test_a_node_enrols_and_links_by_its_certificate(inprocess: InProcess) 
     hub = await inprocess.secure_hub()
     a, b = await inprocess.secure_local("10008", hub), await inprocess.secure_local("56001", hub)
     await linked(a, b)
-    assert hub.links.links.keys() == {"1.10008", "1.56001"}
-    for link in hub.links.links.values():
+    assert hub.parts.links.links.keys() == {"1.10008", "1.56001"}
+    for link in hub.parts.links.links.values():
         assert (link.session.peer.tls, link.session.peer.certificate is not None) == ("TLSv1.3", True)
     status = (await ask(await inprocess.client(a), "node.status"))["result"]
     assert status["hub"]["node"] == "2.hub"

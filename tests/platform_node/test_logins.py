@@ -192,14 +192,14 @@ async def test_a_node_that_logs_in_too_often_has_to_wait(inprocess: InProcess) -
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)
-    hub.links._logins = RateAllowance(2, per_s=0.0)
+    hub.parts.links._logins = RateAllowance(2, per_s=0.0)
     for _ in range(2):
         session = hub.engine.sessions["1.10008"]
-        hub.links.end_session_of("1.10008", ConnectionForced("test"))
+        hub.parts.links.end_session_of("1.10008", ConnectionForced("test"))
         await until(lambda session=session: hub.engine.sessions.get("1.10008", session) is not session)  # type: ignore[misc]
-    hub.links.end_session_of("1.10008", ConnectionForced("test"))
+    hub.parts.links.end_session_of("1.10008", ConnectionForced("test"))
     await until(lambda: TooManyLogins.code in str(hub.engine.core.misconduct.seen()))
     assert "1.10008" not in hub.engine.sessions
-    assert "1.10008" not in hub.links.links
-    hub.links._logins = RateAllowance(2, per_s=1.0)
+    assert "1.10008" not in hub.parts.links.links
+    hub.parts.links._logins = RateAllowance(2, per_s=1.0)
     await until(lambda: "1.10008" in hub.engine.sessions)

@@ -24,7 +24,7 @@ from semq.transport.client import ClientLink
 from semq.umx_t.address import Address
 from tests.clocks import ShiftedClock
 from tests.pki.people import authority, issued
-from tests.service.inprocess import InProcess, ask, linked
+from tests.service.inprocess import InProcess, ask, linked, uplink_of
 from tests.waiting import until
 
 
@@ -44,8 +44,8 @@ async def test_a_revoked_node_is_disconnected_and_refused(inprocess: InProcess) 
     with psycopg.connect(hub.store.url) as connection:
         connection.execute("UPDATE node_certificate SET revoked_at = now() WHERE node = '1.56001'")
     hub.clockwork.hasten("revocation")
-    await until(lambda: "1.56001" not in hub.links.links)
-    await until(lambda: "ACCESS_REFUSED" in b.uplink.last_error)
+    await until(lambda: "1.56001" not in hub.parts.links.links)
+    await until(lambda: "ACCESS_REFUSED" in uplink_of(b).last_error)
     assert b.certificate_status().state == "revoked"  # on the pages and commands of the node itself
     failing = {check.name: check.detail for check in checks(await b.status(), 14.0) if check.verdict == FAILING}
     assert {"link", "certificate"} <= failing.keys()
@@ -62,7 +62,7 @@ async def test_a_revoked_node_is_disconnected_and_refused(inprocess: InProcess) 
         return not any(row["lk0"] in sent and row["outcome"] is None for row in rows)
 
     await until(all_delivered)
-    assert "1.10008" in hub.links.links
+    assert "1.10008" in hub.parts.links.links
 
 
 async def test_an_institution_that_the_definitions_no_longer_name_keeps_no_session(inprocess: InProcess) -> None:
@@ -83,14 +83,14 @@ async def test_an_institution_that_the_definitions_no_longer_name_keeps_no_sessi
     assert open_sessions(hub, "77001") == [
         ("1.77001", ENROLL), ("1.77001", UMX), ("1.77001", UMX), ("enroll/1.77001", ENROLL),
     ]  # fmt: skip
-    session, queue = hub.links.links["1.77001"].session, hub.server.vhosts[UMX].queues["node.1.77001"]
+    session, queue = hub.parts.links.links["1.77001"].session, hub.server.vhosts[UMX].queues["node.1.77001"]
     assert isinstance(queue, NodeQueue)
     answer = await ask(admin, "definitions.import", {"document": "# empty\n"})
     assert answer["result"]["changes"] == ["- node 77001"]
     assert open_sessions(hub, "77001") == []
     assert ("1.56001", UMX) in open_sessions(hub, "56001")
     assert isinstance(queue.may_attach(session, False), AccessRefused)
-    await until(lambda: "ACCESS_REFUSED" in removed.uplink.last_error)
+    await until(lambda: "ACCESS_REFUSED" in uplink_of(removed).last_error)
 
 
 def open_sessions(hub: HubNode, node_id: str) -> list[tuple[str, str]]:
@@ -110,8 +110,8 @@ async def test_renewals_under_load_lose_no_document(inprocess: InProcess) -> Non
     before = {node.node_identity.certificate.serial for node in (a, b, hub) if node.node_identity is not None}
     sending = asyncio.create_task(submit(app, "56001", 24))
     for node in (a, b):
-        assert node.renewing is not None
-        await node.renewing.renew_now()
+        assert node.parts.renewing is not None
+        await node.parts.renewing.renew_now()
     hub.renew_own()
     sent = await sending
     await linked(a, b)
@@ -131,7 +131,7 @@ async def test_renewals_under_load_lose_no_document(inprocess: InProcess) -> Non
             "SELECT count(*), count(DISTINCT lk0) FROM semq_ledger WHERE event = %s", [int(Event.RECEIVED)]
         ).fetchone()
     assert lines_and_messages == (len(sent), len(sent)) == (24, 24)
-    for link in (hub.links.links["1.10008"], hub.links.links["1.56001"]):
+    for link in (hub.parts.links.links["1.10008"], hub.parts.links.links["1.56001"]):
         assert link.session.peer.certificate in (a.node_identity.certificate.der, b.node_identity.certificate.der)
 
 
@@ -152,20 +152,22 @@ async def test_a_link_ends_with_its_certificate_and_with_a_revocation_by_another
     hub = await inprocess.secure_hub()
     a = await inprocess.secure_local("10008", hub)
     await linked(a)
-    session = hub.links.links["1.10008"].session
-    hub.guard.check()
-    assert hub.links.links["1.10008"].session is session
-    hub.guard._clock = ShiftedClock(timedelta(days=91))
-    hub.guard.check()
-    hub.guard._clock = SystemClock()
-    await until(lambda: "1.10008" not in hub.links.links or hub.links.links["1.10008"].session is not session)
-    await until(lambda: "1.10008" in hub.links.links)
+    session = hub.parts.links.links["1.10008"].session
+    hub.parts.guard.check()
+    assert hub.parts.links.links["1.10008"].session is session
+    hub.parts.guard._clock = ShiftedClock(timedelta(days=91))
+    hub.parts.guard.check()
+    hub.parts.guard._clock = SystemClock()
+    await until(
+        lambda: "1.10008" not in hub.parts.links.links or hub.parts.links.links["1.10008"].session is not session
+    )
+    await until(lambda: "1.10008" in hub.parts.links.links)
     await linked(a)
     assert a.node_identity is not None
     with engine_of(hub.store.url).connect() as connection:
         identities.revoke(connection, [a.node_identity.certificate.serial_text], hub.clock.wall(), "lost")
-    await until(lambda: "1.10008" not in hub.links.links)
-    await until(lambda: "ACCESS_REFUSED" in a.uplink.last_error)
+    await until(lambda: "1.10008" not in hub.parts.links.links)
+    await until(lambda: "ACCESS_REFUSED" in uplink_of(a).last_error)
 
 
 async def test_an_expired_certificate_ends_its_link_although_the_hub_cannot_read_its_key_ring(
@@ -176,7 +178,7 @@ async def test_an_expired_certificate_ends_its_link_although_the_hub_cannot_read
     await linked(a)
     assert hub.node_identity is not None
     (hub.node_identity.ring.folder / SLOTS_FILE).write_text("[]")
-    hub.guard._clock = ShiftedClock(timedelta(days=91))
+    hub.parts.guard._clock = ShiftedClock(timedelta(days=91))
     with pytest.raises(KeyRefused):
         hub._maintain_certificate()
     assert open_sessions(hub, "10008") == []

@@ -13,6 +13,7 @@ import msgspec
 import structlog
 
 from local_node.enrolment import HubAddress, enrol
+from local_node.link.hub import HubUplink
 from local_node.node import LocalNode
 from platform_node.node import HubNode
 from semq.amqp.content import ContentHeader, Properties
@@ -179,5 +180,10 @@ async def linked(*nodes: LocalNode) -> None:
         await until(partial(_is_linked, node))
 
 
+def uplink_of(node: LocalNode) -> HubUplink:
+    assert isinstance(node.parts.hub, HubUplink)
+    return node.parts.hub
+
+
 def _is_linked(node: LocalNode) -> bool:
-    return node.uplink.link is not None and node.engine.partners.complete
+    return node.parts.hub.link is not None and node.engine.partners.complete

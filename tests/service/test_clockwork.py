@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 
 import pytest
 
@@ -10,6 +11,7 @@ from semq.clock import SystemClock
 from semq.service import clockwork
 from semq.service.clockwork import BACKSTOP_S, ENGINE, Clockwork, ScheduledJob
 from semq.transport.turn import Turn
+from tests.engine_handles import handle_of
 
 
 class DueEngine:
@@ -35,7 +37,8 @@ class ClockworkScene:
         self.clock = SystemClock()
         self.ran: asyncio.Queue[str] = asyncio.Queue()
         jobs = [ScheduledJob("daily", 86_400, lambda: self.ran.put_nowait("daily"))]
-        self.clockwork = Clockwork(lambda: self.engine, Turn(), self.clock, jobs)
+        self.clockwork = Clockwork(handle_of(cast(Any, self.engine)), Turn(), self.clock)
+        self.clockwork.add(jobs)
 
     def planned(self, name: str) -> float:
         """Seconds until a job runs."""
@@ -110,7 +113,8 @@ async def test_a_job_that_is_hastened_while_it_runs_runs_once_more() -> None:
         began.put_nowait(None)
         await proceed.acquire()
 
-    work = Clockwork(DueEngine, Turn(), SystemClock(), [ScheduledJob("follow", 86_400, run)])
+    work = Clockwork(handle_of(cast(Any, DueEngine())), Turn(), SystemClock())
+    work.add([ScheduledJob("follow", 86_400, run)])
     work.start()
     work.hasten("follow")
     await began.get()

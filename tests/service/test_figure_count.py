@@ -25,7 +25,7 @@ class CommittingStore:
 
 async def test_without_a_commit_since_the_last_count_the_database_is_not_asked() -> None:
     store: Any = CommittingStore(LINES_MAX, 7, 3)
-    count = FigureCount(lambda: store, 1.0)
+    count = FigureCount(store, 1.0)
     await count.count()
     assert store.answers == [3]
     assert await count.count_soon()
@@ -39,7 +39,7 @@ async def test_without_a_commit_since_the_last_count_the_database_is_not_asked()
 
 async def test_a_failed_count_is_repeated() -> None:
     store: Any = CommittingStore()
-    count = FigureCount(lambda: store, 1.0)
+    count = FigureCount(store, 1.0)
     with pytest.raises(IndexError):
         await count.count()
     store.answers = [1]
@@ -58,7 +58,7 @@ async def test_a_reader_does_not_wait_for_a_long_count_and_learns_that_it_is_not
 
     monkeypatch.setattr(store, "execute", wait)
     monkeypatch.setattr(figure_count, "WAIT_S", 0.0)
-    count = FigureCount(lambda: cast(Any, store), 1.0)
+    count = FigureCount(cast(Any, store), 1.0)
     assert not await count.count_soon()
     go.set()
     await count.count()

@@ -2,6 +2,8 @@
 
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import psycopg
 import pytest
@@ -29,6 +31,11 @@ def settings_of(folder: Path, more: str = "ledger_days = 0") -> Settings:
     return load(file, {})
 
 
+def at(url: str) -> Any:
+    """Return a store, of which the housekeeping needs the address only."""
+    return SimpleNamespace(url=url)
+
+
 def count_tokens(url: str, *statements: str) -> int:
     """Execute statements, and return the number of tokens in the database."""
     with psycopg.connect(url, autocommit=True) as connection:
@@ -41,7 +48,7 @@ def count_tokens(url: str, *statements: str) -> int:
 
 async def test_the_housekeeping_runs_at_its_intervals(database: str, tmp_path: Path) -> None:
     clock = ShiftedClock()
-    housekeeping = Housekeeping(lambda: database, clock, settings_of(tmp_path), ClockCheck(clock))
+    housekeeping = Housekeeping(at(database), clock, settings_of(tmp_path), ClockCheck(clock))
     assert count_tokens(database, INSERT_OLD_TOKENS) == 3
     await housekeeping.run_if_due()
     assert count_tokens(database) == 3
@@ -64,7 +71,7 @@ async def test_only_the_housekeeping_deletes_old_lines_of_the_audit_log(database
         )
         clock = ShiftedClock()
         housekeeping = Housekeeping(
-            lambda: database, clock, settings_of(tmp_path, "ledger_days = 0\n[http]\naudit_days = 3"), ClockCheck(clock)
+            at(database), clock, settings_of(tmp_path, "ledger_days = 0\n[http]\naudit_days = 3"), ClockCheck(clock)
         )
         clock.ahead = timedelta(seconds=AFTER_START_S)
         await housekeeping.run_if_due()
@@ -74,12 +81,13 @@ async def test_only_the_housekeeping_deletes_old_lines_of_the_audit_log(database
 
 
 async def test_a_failed_run_is_repeated_after_five_minutes(database: str, tmp_path: Path) -> None:
-    clock, urls = ShiftedClock(), [f"{database}_that_is_not_there", database]
-    housekeeping = Housekeeping(lambda: urls.pop(0), clock, settings_of(tmp_path), ClockCheck(clock))
+    clock, store = ShiftedClock(), at(f"{database}_that_is_not_there")
+    housekeeping = Housekeeping(store, clock, settings_of(tmp_path), ClockCheck(clock))
     count_tokens(database, INSERT_OLD_TOKENS)
     clock.ahead = timedelta(seconds=AFTER_START_S)
     await housekeeping.run_if_due()
     assert count_tokens(database) == 3
+    store.url = database
     clock.ahead += timedelta(seconds=RETRY_S)
     await housekeeping.run_if_due()
     assert count_tokens(database) == 0
@@ -107,7 +115,7 @@ def partition_count(url: str, first: date) -> int:
 async def test_the_first_hour_after_a_start_makes_partitions_and_deletes_nothing(database: str, tmp_path: Path) -> None:
     """The log says why nothing was deleted."""
     clock = ShiftedClock()
-    housekeeping = Housekeeping(lambda: database, clock, settings_of(tmp_path), ClockCheck(clock))
+    housekeeping = Housekeeping(at(database), clock, settings_of(tmp_path), ClockCheck(clock))
     count_tokens(database, INSERT_OLD_TOKENS)
     clock.ahead = timedelta(seconds=FIRST_S)
     with capture_logs() as logged:
@@ -125,7 +133,7 @@ async def test_nothing_is_deleted_while_the_dates_of_node_and_database_differ(da
     """The node starts with a wrong clock, and its database is on another machine."""
     clock = JumpingClock()
     clock.jump = timedelta(days=730)
-    housekeeping = Housekeeping(lambda: database, clock, settings_of(tmp_path, "ledger_days = 400"), ClockCheck(clock))
+    housekeeping = Housekeeping(at(database), clock, settings_of(tmp_path, "ledger_days = 400"), ClockCheck(clock))
     await tidy(database, datetime.now(UTC).date())
     count_tokens(database, INSERT_OLD_TOKENS)
     clock.ahead = timedelta(seconds=AFTER_START_S)
@@ -143,7 +151,7 @@ async def test_nothing_is_deleted_for_some_days_after_the_clock_has_jumped_ahead
         return clock.wall().date()
 
     monkeypatch.setattr(store_housekeeping, "_date_of", same_date)
-    housekeeping = Housekeeping(lambda: database, clock, settings_of(tmp_path, "ledger_days = 400"), ClockCheck(clock))
+    housekeeping = Housekeeping(at(database), clock, settings_of(tmp_path, "ledger_days = 400"), ClockCheck(clock))
     today = clock.wall().date()
     await tidy(database, today)
     clock.jump = timedelta(days=730)

@@ -289,7 +289,7 @@ async def test_no_body_is_kept_when_links_are_lost(
             header = ContentHeader.build(len(BODY), Properties())
             for _ in range(MANY):
                 channel.publish("semq", "56001", header, BODY)
-            await asyncio.gather(*(node.uplink.restart() for node in nodes))
+            await asyncio.gather(*(node.parts.hub.restart() for node in nodes))
             await until(lambda: received() >= MANY and is_clean(*nodes))
 
 

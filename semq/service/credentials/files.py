@@ -6,7 +6,7 @@ each certificate, and show files that cannot be used.
 
 import asyncio
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -131,19 +131,18 @@ def _examine(file: NamedFile, key: Path | None) -> FileFinding:
 class CredentialFiles:
     """The state of the files of a running node."""
 
-    def __init__(self, settings: Callable[[], Settings], clock: Clock) -> None:
-        """``settings`` returns the present configuration."""
-        self._settings = settings
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self.settings = settings
         self._clock = clock
         self._findings: list[FileFinding] = []
 
     def jobs(self) -> list[ScheduledJob]:
         """Examine the files, and return the job that repeats this."""
-        self._findings = examine(self._settings())
+        self._findings = examine(self.settings)
         return [ScheduledJob("credential files", EXAMINE_S, self._repeat)]
 
     async def _repeat(self) -> None:
-        self._findings = await asyncio.to_thread(examine, self._settings())
+        self._findings = await asyncio.to_thread(examine, self.settings)
 
     def status(self) -> list[FileStatus]:
         return [finding.status(self._clock.wall()) for finding in self._findings]

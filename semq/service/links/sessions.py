@@ -32,6 +32,7 @@ from semq.engine.ports import Link
 from semq.errors import SemqError
 from semq.service.datagrams.ends import OfferingEnd
 from semq.service.datagrams.link import LinkDatagrams
+from semq.service.engine_handle import CoreEngine, EngineHandle
 from semq.service.intake import Intake
 from semq.service.links.allowance import RateAllowance
 from semq.service.links.packet_limit import PacketLimit
@@ -155,12 +156,8 @@ class NodeStatement(Struct, frozen=True):
     incarnation: str
 
 
-class ListeningEngine(Protocol):
+class ListeningEngine(CoreEngine, Protocol):
     """The engine of a hub, or of a node with direct links."""
-
-    @property
-    def core(self) -> Core:
-        """The state of the engine."""
 
     def link_up(self, link: Link) -> None:
         """Begin a session."""
@@ -183,7 +180,7 @@ class Links:
 
     def __init__(
         self,
-        engine: Callable[[], ListeningEngine],
+        engine: EngineHandle[ListeningEngine],
         turn: Turn,
         bytes_max: int,
         note_store: Callable[[str, str, int, Refuse], int] = lambda node, store_uuid, boot, refuse: 0,
@@ -203,9 +200,7 @@ class Links:
         self._former_seen: dict[str, SeenDocument] = {}  #: the last one of the process before the present one
         self._consumers: dict[str, dict[str, ServiceConsumer]] = {}  #: by node and name of the queue
         self._logins = RateAllowance(LOGINS_MAX, LOGINS_PER_S)
-        self.intake: Intake[SessionInfo, OfferedMessage] = Intake(
-            self._process, lambda work, later: engine().core.post(work, later=later), turn
-        )
+        self.intake: Intake[SessionInfo, OfferedMessage] = Intake(self._process, engine.post, turn)
 
     def exchange(self, frame_bytes_max: int) -> ServiceExchange:
         """Return exchange ``umx``. A frame with a body over ``frame_bytes_max`` reaches the engine without the body."""
@@ -255,14 +250,14 @@ class Links:
         consumers[name] = consumer
         data, control = consumers.get(queue_name(node)), consumers.get(control_name(node))
         if data is not None and control is not None and data.session is control.session:
-            if not self._logins.take(str(node), self._engine().core.now()):
+            if not self._logins.take(str(node), self._engine.current.core.now()):
                 error = TooManyLogins(node=str(node))
-                self._engine().note_violation(node, error)
+                self._engine.current.note_violation(node, error)
                 data.session.close(ConnectionForced(error.advice()))
                 return
-            link = NodeLink(node, data.session, data, control, self._bytes_max, self._engine().core)
+            link = NodeLink(node, data.session, data, control, self._bytes_max, self._engine.current.core)
             self.links[str(node)] = link
-            self._engine().link_up(link)
+            self._engine.current.link_up(link)
             self._report_start_seen(node)
             if self._datagrams is not None:
                 on_document = partial(self._put_datagram, data.session)
@@ -292,7 +287,7 @@ class Links:
         if seen or last_seen is not None:
             lk0, at = last_seen or ("", 0)
             record = Presence(node=str(node), online=True, start_seen=seen, last_seen=lk0, last_seen_at=at)
-            self._engine().core.mail.add(node, Function.PRESENCE, Primitive.INDICATION, record)
+            self._engine.current.core.mail.add(node, Function.PRESENCE, Primitive.INDICATION, record)
 
     def detach(self, node: Address, name: str, consumer: ServiceConsumer) -> None:
         consumers = self._consumers.get(str(node), {})
@@ -308,7 +303,7 @@ class Links:
         link.end()
         if self.links.get(str(link.peer)) is link:
             del self.links[str(link.peer)]
-        self._engine().link_down(link)
+        self._engine.current.link_down(link)
 
     def end_session_of(self, node: str, error: AmqpError) -> None:
         link = self.links.get(node)
@@ -319,7 +314,7 @@ class Links:
         """End all sessions, because a new engine starts."""
         for link in self.links.values():
             link.end()
-            self._engine().link_down(link)  # the node may already have logged in at the new engine
+            self._engine.current.link_down(link)  # the node may already have logged in at the new engine
         # Close sessions with only one consumer, too: that consumer is forgotten below, so the node would not come
         # online when it attached the other one.
         sessions = [consumer.session for consumers in self._consumers.values() for consumer in consumers.values()]
@@ -346,7 +341,7 @@ class Links:
             statement = self.statements.get(session.user)  # None after a refusal of its store
             if statement is not None and (seen := last_document(frames)) is not None:
                 self._last_seen[session.user] = statement.store_uuid, seen
-            self._engine().receive(link, frames)
+            self._engine.current.receive(link, frames)
         for message in messages:
             message.settle(CONFIRMED)
 
@@ -366,13 +361,13 @@ class Links:
                 return read_datagram(message.routing_key, message.header, message.body)
             return read_frame(message.routing_key, message.header, message.body)
         except SemqError as error:
-            self._engine().note_violation(parse_address(session.user), error)
+            self._engine.current.note_violation(parse_address(session.user), error)
             return None
 
     def resume(self, node: Address) -> None:
         link = self.links.get(str(node))
         if link is not None:
-            self._engine().send_waiting(link)
+            self._engine.current.send_waiting(link)
 
 
 def last_document(frames: Sequence[Frame]) -> SeenDocument | None:

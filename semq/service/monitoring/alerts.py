@@ -50,13 +50,13 @@ class Alerts:
     def __init__(
         self,
         node: str,
-        settings: Callable[[], AlertSettings],
+        settings: AlertSettings,
         clock: Clock,
         checks: Callable[[], Awaitable[list[Check]]],
     ) -> None:
-        """``settings`` returns the present settings; ``checks`` makes the health checks."""
+        """``checks`` makes the health checks."""
         self._node = node
-        self._settings = settings
+        self.settings = settings
         self._clock = clock
         self._checks = checks
         self._reported: dict[str, str] = {}  #: last reported verdict by check; without an entry: ok
@@ -69,7 +69,7 @@ class Alerts:
 
     async def check(self) -> None:
         """Report changes that have lasted long enough, if a program is configured."""
-        if not self._settings().command:
+        if not self.settings.command:
             return
         checks = {check.name: check for check in await self._checks()}
         # If the store is the only check, the status could not be read.
@@ -91,7 +91,7 @@ class Alerts:
             return
         change = self._changes.get(check.name)
         if change is None or change.verdict != check.verdict:
-            change = _Change(check.verdict, self._clock.wall(), now + self._settings().after_s)
+            change = _Change(check.verdict, self._clock.wall(), now + self.settings.after_s)
             self._changes[check.name] = change
         if now < change.report_at:
             return
@@ -130,7 +130,7 @@ class Alerts:
         # Not a pipe: it would stay open as long as any child of the program holds it.
         with TemporaryFile() as errors:
             self._process = process = await asyncio.create_subprocess_exec(
-                *self._settings().command, stdin=PIPE, stdout=DEVNULL, stderr=errors, env=variables
+                *self.settings.command, stdin=PIPE, stdout=DEVNULL, stderr=errors, env=variables
             )
             try:
                 if self._is_stopping:  # `stop` was called while the program was being started

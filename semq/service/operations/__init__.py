@@ -3,6 +3,7 @@
 | module    | contents                                                                    |
 |-----------|-----------------------------------------------------------------------------|
 | operation | a row of a table: name, kind, role, arguments, handler; binding to a node   |
+| ports     | a node as operations see it                                                 |
 | arguments | reading a request into a struct; fields that several operations have        |
 | node      | status, health, metrics, reload, the list of operations                     |
 | messages  | one message: its facts, trace and body, and why it is stuck                 |

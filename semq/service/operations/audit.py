@@ -7,7 +7,7 @@ The web process writes the lines about its requests itself, and puts the number 
 import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import structlog
 from msgspec import Meta
@@ -21,6 +21,7 @@ from semq.moments import utc_text
 from semq.service.message_names import with_document_names
 from semq.service.operations.arguments import INT64_MAX, Arguments, Limit, Moment, Text
 from semq.service.operations.operation import Caller, Operation, look
+from semq.service.operations.ports import OperatedNode
 from semq.store import audit as store
 from semq.store.audit import AuditFilter, Line
 from semq.store.postgres.errors import StoreUnavailable
@@ -32,13 +33,6 @@ ANSWERED_AT_ONCE = frozenset({"node.reload"})
 # Arguments whose values are not recorded.
 SECRET = frozenset({"body", "body_base64", "payload", "password", "token", "secret", "pem", "document", "headers"})
 TEXT_MAX, LIST_MAX, DEPTH_MAX = 300, 20, 3  # of recorded arguments: characters, items, nested levels
-
-
-class AuditedNode(Protocol):
-    """The parts of a node that the audit log uses."""
-
-    store: PostgresStore
-    clock: Clock
 
 
 class ListAudit(Arguments, frozen=True, kw_only=True):
@@ -75,7 +69,7 @@ class AuditLine(OperationAnswer, frozen=True, kw_only=True):
 class AuditOperations:
     """The handler of ``audit.list``."""
 
-    def __init__(self, node: AuditedNode) -> None:
+    def __init__(self, node: OperatedNode) -> None:
         self._node = node
 
     async def list(self, arguments: ListAudit) -> list[AuditLine]:
@@ -101,13 +95,14 @@ def _moment(ms: int | None) -> datetime | None:
 class ActAudit:
     """The writer of one node's lines."""
 
-    def __init__(self, node: AuditedNode) -> None:
-        self._node = node
+    def __init__(self, store: PostgresStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
         self._writing: set[asyncio.Task[None]] = set()
 
     async def with_names(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return arguments with documents by key and short name."""
-        return await with_document_names(self._node.store.execute, given, LIST_MAX)
+        return await with_document_names(self._store.execute, given, LIST_MAX)
 
     async def note(
         self, operation: Operation, given: Mapping[str, Any], caller: Caller, outcome: str, detail: str
@@ -119,7 +114,7 @@ class ActAudit:
         """
         is_payload = operation.role is AccessRole.PAYLOAD
         line = Line(
-            self._node.clock.wall(), storable(caller.user), caller.door, storable(caller.peer), operation.name,
+            self._clock.wall(), storable(caller.user), caller.door, storable(caller.peer), operation.name,
             recorded(given), outcome, storable(detail), None, is_payload,
         )  # fmt: skip
         if operation.name in ANSWERED_AT_ONCE:
@@ -131,7 +126,7 @@ class ActAudit:
 
     async def _write(self, line: Line, caller: Caller, *, is_payload: bool) -> None:
         try:
-            await self._node.store.execute(_add_line, line, caller.asked)
+            await self._store.execute(_add_line, line, caller.asked)
         except StoreUnavailable as error:
             if is_payload:
                 raise

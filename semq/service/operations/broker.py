@@ -8,7 +8,7 @@ argument ``after`` for the following page. A request makes one pass over all nam
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Annotated, Any, Generic, Protocol, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -21,7 +21,8 @@ from semq.errors import Unavailable
 from semq.foreign_text import shortened
 from semq.service.access import APPLICATIONS, INBOX, is_inbox
 from semq.service.operations.arguments import Arguments, Limit, Text
-from semq.service.operations.operation import BoundOperation, Caller, look
+from semq.service.operations.operation import Caller, look
+from semq.service.operations.ports import OperatedNode
 
 CLIENT_NAME_MAX = 80  # characters
 Key = tuple[str, ...]  # the sort key of a row: virtual host, main name, and more
@@ -131,17 +132,10 @@ class BindingRow(OperationAnswer, frozen=True, kw_only=True):
     routing_key: str
 
 
-class ServingNode(Protocol):
-    """The part of the node that these operations use."""
-
-    server: AmqpServer
-    operations: dict[str, BoundOperation]
-
-
 class BrokerOperations:
     """The handlers of ``broker.*`` and ``worker.list``."""
 
-    def __init__(self, node: ServingNode) -> None:
+    def __init__(self, node: OperatedNode) -> None:
         self._node = node
 
     async def queues(self, arguments: BrokerPage) -> Page[QueueRow]:

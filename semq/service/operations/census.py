@@ -103,12 +103,6 @@ class SharedCensus:
         return self._last
 
 
-class OverviewNode(CountedNode, Protocol):
-    """The parts of a node that lists and figures use."""
-
-    census: SharedCensus
-
-
 def _marked_rows(surroundings: Surroundings) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
     """Return numbers of sent and received rows whose cause is in the engine's memory, at most MARKED_MAX per cause."""
     count_max = census.MARKED_MAX

@@ -6,17 +6,16 @@ backwards, from the present length of the queue and the documents that entered a
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal, Protocol, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field
 
 from semq.access_rights import AccessRole
 from semq.answers import OperationAnswer
 from semq.service.errors import BadArguments
-from semq.service.figure_count import FigureCount
 from semq.service.operations.arguments import Arguments
-from semq.service.operations.census import OverviewNode
 from semq.service.operations.operation import look
+from semq.service.operations.ports import OperatedNode
 from semq.store.figures import BOUNDS_MS, HOUR, MINUTE, NO_LATENCY
 from semq.store.rows import Event, Side
 from semq.store.views import figures
@@ -117,17 +116,10 @@ class TrafficFigures(OperationAnswer, frozen=True):
     points: list[TrafficPoint] = field(default_factory=list)
 
 
-class FigureNode(OverviewNode, Protocol):
-    """The parts of a node that the operations use."""
-
-    figures: FigureCount
-    settings: Any
-
-
 class FigureOperations:
     """The handlers of ``FIGURES``."""
 
-    def __init__(self, node: FigureNode) -> None:
+    def __init__(self, node: OperatedNode) -> None:
         self._node = node
 
     async def traffic(self, arguments: ReadTraffic) -> TrafficFigures:

@@ -1,26 +1,11 @@
 """Operation ``msg.inquire``: inquire about a message now, before the next scheduled inquiry."""
 
-from typing import Protocol
-
 from semq.access_rights import AccessRole
 from semq.answers import OperationAnswer
-from semq.engine.time.schedule import Schedule
 from semq.service.message_names import error_for_ended, find_accepted, past_record
 from semq.service.operations.arguments import ByNameWhy
 from semq.service.operations.operation import Caller, act
-from semq.store.postgres.store import PostgresStore
-
-
-class InquiringNode(Protocol):
-    """The parts of a node that the operation uses."""
-
-    store: PostgresStore
-
-    def schedule_of(self, side: str) -> Schedule | None:
-        """Return the schedule of inquiries about a side, ``outbound`` or ``inbound``; None if the node sends none."""
-
-    def engine_time(self) -> float:
-        """Return the engine's time in seconds."""
+from semq.service.operations.ports import OperatedNode
 
 
 class Inquiring(OperationAnswer, frozen=True, kw_only=True):
@@ -34,7 +19,7 @@ class Inquiring(OperationAnswer, frozen=True, kw_only=True):
 class InquiryOperation:
     """The handler of ``msg.inquire``."""
 
-    def __init__(self, node: InquiringNode) -> None:
+    def __init__(self, node: OperatedNode) -> None:
         self._node = node
 
     async def inquire(self, arguments: ByNameWhy, caller: Caller) -> Inquiring:
@@ -45,7 +30,7 @@ class InquiryOperation:
         for row in rows:
             schedule = node.schedule_of(row["side"]) if row.get("outcome") is None else None
             if schedule is not None:
-                schedule.make_due(int(row["id"]), int(row["id"]), node.engine_time())
+                schedule.make_due(int(row["id"]), int(row["id"]), node.engine.core.now())
                 inquiring += 1
         if not inquiring:
             raise error_for_ended(await past_record(node.store, rows[0]["lk0"]))

@@ -4,19 +4,19 @@ A pause lasts until the job is resumed or the node ends. Jobs of ``NEVER_PAUSED`
 messages would stop or be lost, or links of expired or revoked certificates would stay.
 """
 
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import structlog
 from msgspec import Meta
 
 from semq.access_rights import AccessRole
 from semq.answers import OperationAnswer
-from semq.clock import Clock
 from semq.moments import utc_text_or_none
-from semq.service.clockwork import Clockwork, ScheduledJob
+from semq.service.clockwork import ScheduledJob
 from semq.service.errors import BadArguments
 from semq.service.operations.arguments import Arguments
 from semq.service.operations.operation import Caller, act, look
+from semq.service.operations.ports import OperatedNode
 
 # Job | what it does, for people
 DESCRIPTIONS: dict[str, str] = {
@@ -50,13 +50,6 @@ NEVER_PAUSED = frozenset(
 )
 
 
-class SchedulingNode(Protocol):
-    """The parts of a node that the operations use."""
-
-    clock: Clock
-    clockwork: Clockwork
-
-
 class ByJob(Arguments, frozen=True, kw_only=True):
     """One job."""
 
@@ -88,7 +81,7 @@ class JobState(OperationAnswer, frozen=True, kw_only=True):
 class Jobs:
     """The handlers of ``job.*``."""
 
-    def __init__(self, node: SchedulingNode) -> None:
+    def __init__(self, node: OperatedNode) -> None:
         self._node = node
 
     async def list(self, arguments: Arguments) -> list[JobState]:

@@ -1,7 +1,7 @@
 """Operations that read one message: its facts, trace and body, and why it is stuck. ``overview`` has the lists."""
 
 from base64 import b64encode
-from typing import Annotated, Protocol, cast
+from typing import Annotated, cast
 
 from msgspec import Meta
 from msgspec.structs import replace
@@ -17,15 +17,14 @@ from semq.answers.messages import (
     TracedLine,
 )
 from semq.engine.errors import PayloadGone
-from semq.engine.people.stuck import StuckCause, Surroundings, is_overdue, outage_of, stuck_cause
+from semq.engine.people.stuck import StuckCause, is_overdue, outage_of, stuck_cause
 from semq.service.large_documents import LargeBodies, with_sizes
 from semq.service.message_names import find_group, find_one, newest_first, past_record
 from semq.service.operations.arguments import INT64_MAX, ByName
 from semq.service.operations.operation import look
 from semq.service.operations.overview import described_cause
-from semq.store.postgres.store import PostgresStore
+from semq.service.operations.ports import OperatedNode
 from semq.store.views import messages, names, submissions
-from semq.umx_t.address import Address
 from semq.umx_t.short_name import short_name
 
 Offset = Annotated[
@@ -51,20 +50,10 @@ class ReadBody(ByName, frozen=True, kw_only=True):
     length: Length | None = None
 
 
-class ReadableNode(Protocol):
-    """The parts of a node that these operations use."""
-
-    store: PostgresStore
-    address: Address
-
-    def surroundings(self) -> Surroundings:
-        """Return the facts, in addition to the rows, on which the causes of stuck messages depend."""
-
-
 class MessageReading:
     """The handlers of ``READING``, and ``trace``."""
 
-    def __init__(self, node: ReadableNode) -> None:
+    def __init__(self, node: OperatedNode) -> None:
         self._node = node
         self._large: LargeBodies | None = None
 

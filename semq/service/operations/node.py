@@ -1,24 +1,21 @@
 """Operations ``node.*`` of both kinds of nodes: status, health, metrics, reload, and the list of operations."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, Protocol
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
 
 import structlog
 from msgspec import Meta
 
 from semq.access_rights import AccessRole
-from semq.answers.status import Check, NodeHealth, NodeStatus
-from semq.clock import Clock
-from semq.config.settings import Settings
-from semq.engine.latency import Histogram, Stage
+from semq.answers.status import NodeHealth, NodeStatus
 from semq.errors import Unavailable
 from semq.service.monitoring.health import health
 from semq.service.monitoring.metrics import Figures, render
 from semq.service.operations.arguments import Arguments
 from semq.service.operations.operation import BoundOperation, Caller, DescribedOperation, act, look
-from semq.service.operations.reload import Reloaded, Reloading
-from semq.umx_t.address import Address
+from semq.service.operations.ports import OperatedNode
+from semq.service.operations.reload import Reloaded
 
 log = structlog.get_logger("semq.operations")
 
@@ -38,29 +35,10 @@ class ReadMetrics(Arguments, frozen=True, kw_only=True):
     ] = "text"
 
 
-class RunningNode(Protocol):
-    """The parts of a node that the operations use."""
-
-    settings: Settings
-    address: Address
-    operations: dict[str, BoundOperation]
-    reloading: Reloading
-    clock: Clock
-
-    async def status(self) -> NodeStatus:
-        """Return identity, state and figures."""
-
-    async def checks(self) -> list[Check]:
-        """Return the health checks with their verdicts."""
-
-    def latency(self) -> Mapping[Stage, Histogram]:
-        """Return the engine's histograms of latency."""
-
-
 class NodeOperations:
     """The handlers of ``node.*``."""
 
-    def __init__(self, node: RunningNode) -> None:
+    def __init__(self, node: OperatedNode) -> None:
         self._node = node
 
     async def status(self, arguments: Arguments) -> NodeStatus:

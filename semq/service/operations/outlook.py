@@ -1,7 +1,7 @@
 """Operation ``msg.outlook``: the event for which a message waits at this node, and the time of the next inquiry."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from semq.access_rights import AccessRole
 from semq.answers import OperationAnswer
@@ -14,11 +14,10 @@ from semq.engine.people.stuck import (
     stuck_cause,
     target_node,
 )
-from semq.engine.time.schedule import Schedule
 from semq.service.message_names import find_one
 from semq.service.operations.arguments import ByName
-from semq.service.operations.census import OverviewNode
 from semq.service.operations.operation import look
+from semq.service.operations.ports import OperatedNode
 from semq.umx_t.status import AppStatus, Direction, SendStatus
 
 # The event for which a row waits | its description
@@ -58,20 +57,10 @@ class MessageOutlook(OperationAnswer, frozen=True, kw_only=True):
     sides: list[SideOutlook]
 
 
-class OutlookNode(OverviewNode, Protocol):
-    """The parts of a node that the operation uses."""
-
-    def schedule_of(self, side: str) -> Schedule | None:
-        """Return the schedule of inquiries about a side, ``outbound`` or ``inbound``; None if the node sends none."""
-
-    def engine_time(self) -> float:
-        """Return the engine's time in seconds."""
-
-
 class Outlook:
     """The handler of ``msg.outlook``."""
 
-    def __init__(self, node: OutlookNode) -> None:
+    def __init__(self, node: OperatedNode) -> None:
         self._node = node
 
     async def show(self, arguments: ByName) -> MessageOutlook:
@@ -89,7 +78,7 @@ class Outlook:
                 SideOutlook(
                     side=row["side"],
                     waits_for="person" if cause in NEED_PERSON else event,
-                    asks_at=None if due is None else surroundings.now_ms + round((due - node.engine_time()) * 1000),
+                    asks_at=None if due is None else surroundings.now_ms + round((due - node.engine.core.now()) * 1000),
                     overdue=is_overdue(row, surroundings),
                     cause=cause.name if cause is not None else None,
                     next_step=cause.next_step(row) if cause is not None else "",

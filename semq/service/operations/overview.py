@@ -17,8 +17,9 @@ from semq.service.access import inbox_name
 from semq.service.errors import BadArguments
 from semq.service.large_documents import with_sizes
 from semq.service.operations.arguments import Arguments, Text
-from semq.service.operations.census import Census, OverviewNode
+from semq.service.operations.census import Census
 from semq.service.operations.operation import look
+from semq.service.operations.ports import OperatedNode
 from semq.store.views.failed import FAILED, is_failed, with_errors
 from semq.store.views.pages import Subset, search_page
 from semq.store.views.selection import Order, Search
@@ -65,7 +66,7 @@ class CountMessages(Arguments, frozen=True, kw_only=True):
 class OverviewOperations:
     """The handlers of ``OVERVIEW``."""
 
-    def __init__(self, node: OverviewNode) -> None:
+    def __init__(self, node: OperatedNode) -> None:
         self._node = node
 
     async def figures(self, arguments: CountMessages) -> QueueCensus:

@@ -8,18 +8,19 @@ noted, beside the user of the node.
 
 import re
 from base64 import urlsafe_b64encode
-from typing import TYPE_CHECKING, Annotated, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from semq.access_rights import AccessRole, rights_of
+from semq.access_rights import AccessRole
 from semq.answers import OperationAnswer
-from semq.clock import Clock, draw_secret
+from semq.clock import draw_secret
 from semq.moments import utc_text, utc_text_or_none
 from semq.service.credentials.passwords import LENGTH_MAX, LENGTH_MIN, new_hash
-from semq.service.errors import BadArguments, PersonLacksRole
+from semq.service.errors import BadArguments
 from semq.service.operations.arguments import Arguments
 from semq.service.operations.operation import Caller, Operation, act, look
+from semq.service.operations.ports import OperatedNode
 from semq.store import accounts
 from semq.store.accounts import Account
 from semq.store.postgres.store import PostgresStore
@@ -77,17 +78,10 @@ class UserFacts(OperationAnswer, frozen=True, kw_only=True):
     password: str | UnsetType = UNSET  #: only in the answer that made it
 
 
-class NodeWithPersons(Protocol):
-    """The parts of a node that the operations use."""
-
-    store: PostgresStore
-    clock: Clock
-
-
 class PersonOperations:
     """The handlers of ``user.*``."""
 
-    def __init__(self, node: NodeWithPersons) -> None:
+    def __init__(self, node: OperatedNode) -> None:
         self._node = node
 
     async def list(self, arguments: Arguments) -> list[UserFacts]:
@@ -151,14 +145,6 @@ PEOPLE: tuple[Operation, ...] = (
 async def person(store: PostgresStore, name: str) -> Account | None:
     """Return the user with the name of a person at the command line; None: the name is only noted."""
     return await store.execute(accounts.account, name) if re.fullmatch(NAME, name) else None
-
-
-def check_role(account: Account, role: AccessRole, operation: str) -> None:
-    """Raise PersonLacksRole if a person is disabled or lacks the role of an operation."""
-    given = rights_of(account.roles) if account.disabled_at is None else frozenset()
-    if role not in given:
-        has = ", ".join(account.roles) if given else "none: the user is disabled"
-        raise PersonLacksRole(name=account.name, operation=operation, needs=role.value, has=has)
 
 
 def _refuse_own(arguments: NamedUser, caller: Caller) -> None:

@@ -24,6 +24,7 @@ from semq.service.credentials.keyring import NodeKeys
 from semq.service.message_names import SHOWN_MAX, find_accepted, fits_several
 from semq.service.operations.arguments import Arguments, ByName
 from semq.service.operations.operation import look
+from semq.service.operations.ports import OperatedNode
 from semq.store.postgres import chain, ledger_partitions
 from semq.store.postgres.store import PostgresStore
 from semq.store.views import messages, names
@@ -79,12 +80,6 @@ class DeliveryProof(OperationAnswer, frozen=True, kw_only=True):
     proof: str  #: contents of the proof file
 
 
-class NodeWithLedger(Protocol):
-    """The part of a node that the check of the chain uses."""
-
-    store: PostgresStore
-
-
 class ProvingNode(Protocol):
     """The parts of a node that proofs use."""
 
@@ -95,7 +90,7 @@ class ProvingNode(Protocol):
 class LedgerCheck:
     """The handler of ``ledger.verify``."""
 
-    def __init__(self, node: NodeWithLedger) -> None:
+    def __init__(self, node: OperatedNode) -> None:
         self._node = node
 
     async def verify(self, arguments: VerifyLedger) -> CheckedLedger:

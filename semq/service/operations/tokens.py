@@ -7,7 +7,7 @@ import hashlib
 from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Annotated, Protocol
+from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -18,9 +18,9 @@ from semq.moments import utc_text, utc_text_or_none
 from semq.service.errors import BadArguments
 from semq.service.operations.arguments import Arguments, Limit
 from semq.service.operations.operation import Caller, act, look
+from semq.service.operations.ports import OperatedNode
 from semq.store import accounts
 from semq.store.accounts import Token
-from semq.store.postgres.store import PostgresStore
 
 PREFIX = "semq_"
 SECRET_BYTES, ID_LENGTH, NAME_MAX, DAYS_MAX = 32, 10, 100, 3650
@@ -71,17 +71,10 @@ class TokenFacts(OperationAnswer, frozen=True, kw_only=True):
     token: str | UnsetType = UNSET  #: its text, only in the answer to its creation
 
 
-class NodeWithTokens(Protocol):
-    """The parts of a node that the operations use."""
-
-    store: PostgresStore
-    clock: Clock
-
-
 class TokenOperations:
     """The handlers of ``token.*``."""
 
-    def __init__(self, node: NodeWithTokens) -> None:
+    def __init__(self, node: OperatedNode) -> None:
         self._node = node
 
     async def create(self, arguments: CreateToken, caller: Caller) -> TokenFacts:

@@ -6,7 +6,7 @@ opened again.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Protocol
+from typing import Annotated
 
 from cryptography import x509
 from msgspec import Meta
@@ -18,6 +18,7 @@ from semq.pki.trust import TrustStore, plain_fingerprint
 from semq.service.credentials.identity import NodeIdentity
 from semq.service.operations.arguments import Arguments
 from semq.service.operations.operation import Caller, act, look
+from semq.service.operations.ports import OperatedNode
 
 AUTHORITIES_MAX = 16
 PEM_MAX = 1 << 20  # characters
@@ -42,20 +43,10 @@ class TrustedAuthorities(OperationAnswer, frozen=True, kw_only=True):
     pem: str  #: their certificates
 
 
-class NodeWithAuthorities(Protocol):
-    """The parts of a node that the operations use."""
-
-    def identity_in_use(self) -> NodeIdentity:
-        """Return the node's certificates and authorities. Raises NoIdentity, NoAuthority if it has none."""
-
-    async def apply_authorities_and_end_sessions(self) -> None:
-        """Apply the present authorities to new connections, and end the sessions."""
-
-
 class TrustOperations:
     """The handlers of ``trust.*``."""
 
-    def __init__(self, node: NodeWithAuthorities) -> None:
+    def __init__(self, node: OperatedNode) -> None:
         self._node = node
 
     async def list(self, arguments: Arguments) -> TrustedAuthorities:

@@ -30,9 +30,9 @@ async def test_a_node_with_a_certificate_can_log_in_and_keeps_its_link(inprocess
     assert verdicts(identity.check(node.settings)) == {"certificate": OK}
     found = await finding_of_hub_link(node.settings)
     assert (found.verdict, "TLSv1.3" in found.detail) == (OK, True)
-    link = node.uplink.link
+    link = node.parts.hub.link
     assert verdicts(identity.check(hub.settings)) == {"certificate": OK}
-    assert node.uplink.link is link, "the check must not end the link of the node"
+    assert node.parts.hub.link is link, "the check must not end the link of the node"
 
 
 async def test_missing_revoked_and_foreign_certificates_fail(inprocess: InProcess) -> None:

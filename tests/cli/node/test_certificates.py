@@ -49,7 +49,7 @@ async def test_a_node_is_enrolled_and_its_certificate_renewed_and_revoked(inproc
         ("active", renewed["serial"]),
         ("previous", enrolled.data["serial"]),
     ]
-    await until(lambda: hub.links.links.get("1.10008"))
+    await until(lambda: hub.parts.links.links.get("1.10008"))
     listed = (await run("cert", "list", *at_hub, "--json")).data
     assert {row["serial"] for row in listed} >= {shown["serial"], renewed["serial"]}
     assert "10008" in (await run("cert", "list", *at_hub)).out
@@ -59,7 +59,7 @@ async def test_a_node_is_enrolled_and_its_certificate_renewed_and_revoked(inproc
     assert "! 1.10008 is online: its link ends now; stored for it at the hub: 0" in revocation.err
     revoked = json.loads(revocation.out)
     assert set(revoked["revoked"]) >= {shown["serial"], renewed["serial"]}
-    await until(lambda: not hub.links.links)
+    await until(lambda: not hub.parts.links.links)
     without_reason = await run("cert", "revoke", "10008", *at_hub)
     assert (without_reason.status, "--why" in without_reason.err) == (2, True)
     (await run("cert", "revoke", "99999", "--why", "x", *at_hub)).fails(1, "SEMQ-1251")

@@ -149,7 +149,7 @@ async def test_the_pieces_of_a_refused_manifest_are_deleted(inprocess: InProcess
     assert "SEMQ-1203" in await refusal(inprocess, a, "K1")
     await until(lambda: b.engine.core.pieces.notices)
     assert counted(b, STORED) == MEDIUM
-    b.remains.sweep()
+    b.parts.remains.sweep()
     await until(lambda: is_clean(b))
     assert not b.engine.core.pieces.of("1.10008")
 

@@ -29,8 +29,8 @@ class ScheduledTrio(Trio):
     def __init__(self, poll_s: float = POLL_S) -> None:
         super().__init__()
         self.waits: list[float] = []
-        self.submissions = SqlSubmissions(lambda: self.a.engine, lambda: None)
-        self.schedule = ScheduledDocuments(lambda: self.a.engine, self.waits.append, self.submissions.poll_then, poll_s)
+        self.submissions = SqlSubmissions(self.a.engine_handle, lambda: None)
+        self.schedule = ScheduledDocuments(self.a.engine_handle, self.waits.append, self.submissions.poll_then, poll_s)
         self.a.engine.acceptance.report_scheduled(self.schedule.note_scheduled)
 
     def at(self, in_s: float) -> int:

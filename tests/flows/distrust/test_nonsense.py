@@ -218,4 +218,4 @@ async def test_a_peer_without_a_common_version_is_refused_and_others_work(
         with pytest.raises(AmqpError):
             await log_in()
         assert "SEMQ-1120" in caplog.text
-    assert other.uplink.link is not None
+    assert other.parts.hub.link is not None

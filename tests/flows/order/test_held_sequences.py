@@ -74,7 +74,7 @@ def test_a_row_that_waits_keeps_its_place_in_the_order(
     trio = Trio()
     trio.a.engine.partners.groups["3.all"] = KnownGroup(("1.56001",), 0)
     tables = trio.a.store.tables
-    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
+    submissions = SqlSubmissions(trio.a.engine_handle, lambda: None)
     remove_obstacle = OBSTACLES[obstacle](trio, monkeypatch)
     rows = [
         (1, "56001", "order", "k"), (2, "56001", "order", "k"), (3, target, "cancel", "k"), (4, "10008", "cancel", "l")
@@ -104,7 +104,7 @@ def test_a_row_that_waits_keeps_its_place_in_the_order(
 def test_a_withdrawn_or_refused_row_no_longer_holds_its_order_key(monkeypatch: pytest.MonkeyPatch) -> None:
     trio = Trio()
     tables = trio.a.store.tables
-    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
+    submissions = SqlSubmissions(trio.a.engine_handle, lambda: None)
     errors: list[Exception] = []
     without_a_key(trio, monkeypatch)
     for number, kind in ((1, "order"), (2, "order"), (3, "cancel")):

@@ -64,9 +64,9 @@ async def test_a_node_without_pieces_does_not_read_its_queues_for_them(
     await linked(a, b)
     assert await published(await confirming(inprocess, a), "56001", b"small")
     await until(lambda: counted(b, "SELECT count(*) FROM tb_0030"))
-    b.transfers.begin()
-    b.remains.sweep()
-    await until(lambda: not b.remains.is_sweeping and {transfers, without_document} <= queries)
+    b.parts.transfers.begin()
+    b.parts.remains.sweep()
+    await until(lambda: not b.parts.remains.is_sweeping and {transfers, without_document} <= queries)
     assert {query.__name__ for query in queries if query.__module__ == transfers.__module__} == {
         "transfers", "without_document"
     }  # fmt: skip

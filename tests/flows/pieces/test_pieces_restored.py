@@ -50,7 +50,7 @@ async def test_a_document_whose_pieces_a_restore_has_lost_is_refused_and_arrives
     assert (await ask(admin, "failed.remove", {"ids": [row["lk0"]]}))["ok"]
 
     def are_clean() -> bool:
-        b.remains.sweep()  # a notice of the sender frees the pieces of the refused document
+        b.parts.remains.sweep()  # a notice of the sender frees the pieces of the refused document
         return is_clean(a) and not pieces_at(b)
 
     await until(are_clean)

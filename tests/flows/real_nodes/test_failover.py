@@ -35,7 +35,7 @@ async def fail_over(pair: ReplicatedServers, node: LocalNode) -> None:
     """Let the standby replace the primary, and wait until the node works with it."""
     pair.kill_primary()
     await asyncio.to_thread(pair.promote)
-    await until(lambda: node.engine_starts > 1 and node.store.state == "open" and node.uplink.link is not None)
+    await until(lambda: node.engine_starts > 1 and node.store.state == "open" and node.parts.hub.link is not None)
 
 
 async def test_nothing_is_lost_or_doubled_if_the_standby_is_synchronous(inprocess: InProcess, tmp_path: Path) -> None:

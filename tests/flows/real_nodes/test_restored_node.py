@@ -69,8 +69,8 @@ async def test_a_node_whose_database_was_put_back_says_so(
         await node.stop()
     if hub_restarts:
         await until(lambda: not hub.registry._unwritten)
-        hub.links.statements.clear()
-        hub.links.starts_seen.clear()
+        hub.parts.links.statements.clear()
+        hub.parts.links.starts_seen.clear()
     settings = settings.model_copy(update={"database": settings.database.model_copy(update={"url": backup})})
     node = await start(inprocess, settings)
     await until(lambda: node.store.counters.went_back == 1)
@@ -98,7 +98,7 @@ async def test_a_backup_of_the_running_process_is_recognised_by_a_document(
     backup = SecretStr(copy_of(settings.database.dsn or ""))
     with psycopg.connect(settings.database.dsn or "") as connection:
         connection.execute("UPDATE semq_meta SET boot = boot - 1")
-    hub.links.statements.clear()
+    hub.parts.links.statements.clear()
     node = nodes["56001"] = await start(inprocess, settings)
     lk0 = await submit(inprocess, nodes[source], "K1", target)
     await until(lambda: len(ledger_details(nodes[source], Event.DELIVERED)) == 1)

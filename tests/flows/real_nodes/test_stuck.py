@@ -285,7 +285,7 @@ async def test_a_document_at_the_receiver_is_shown_with_what_it_waits_for(
 
 async def test_acts_of_operators_are_in_the_ledger(scene: StuckScene) -> None:
     await scene.hub.stop()
-    await until(lambda: scene.node.uplink.link is None)
+    await until(lambda: scene.node.parts.hub.link is None)
     lk0 = await scene.submit("10008")
     await scene.expect_cause(lk0, "LINK_DOWN")
     await scene.act("msg.hold", lk0)

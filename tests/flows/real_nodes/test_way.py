@@ -155,7 +155,7 @@ async def test_a_document_to_a_partner_that_is_online_passes_the_modules_of_the_
     _, a, b = await start(inprocess)
     async with client_of(a) as sender, client_of(b) as receiver:
         async with receiver.receive() as documents, sender.events() as events:
-            await until(lambda: b.inboxes.queues[""].has_consumer)
+            await until(lambda: b.parts.inboxes.queues[""].has_consumer)
             with traced() as calls:
                 sent = await sender.send("56001", b"<order/>")
                 async for document in documents:

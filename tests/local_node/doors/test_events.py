@@ -32,7 +32,7 @@ def test_a_long_type_is_cut_in_the_routing_key_so_that_the_event_can_be_delivere
     queue = model.queue()
     model.vhost.bind(model.vhost.exchanges["semq.events"], queue, "refused.#", {})
     event = AppEvent("refused", None, None, AppKey("a", 128 * "订", "", "k"), 1)
-    prepared = EventExchange(lambda: model.vhost).prepare(event)
+    prepared = EventExchange(model.vhost).prepare(event)
     assert prepared is not None
     assert prepared.commit() == 1
     [entry] = queue.ready

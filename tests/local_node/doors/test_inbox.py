@@ -150,7 +150,7 @@ async def test_a_poll_while_the_store_is_away_is_answered_when_it_is_back(
         )
     await until(lambda: node.store._writer is None)
     polling = asyncio.create_task(poll(channel))
-    await until(lambda: node.inboxes.queue("").free() > 0)
+    await until(lambda: node.parts.inboxes.queue("").free() > 0)
     may_revive.set()
     message = await polling
     assert message is not None
@@ -235,14 +235,14 @@ async def test_documents_that_no_client_could_take_are_not_counted_as_delivered(
     await fill(inprocess, node, b"1", b"2", b"3")
     link = await inprocess.client(node)
     *_, session = node.server.sessions
-    queue, give = node.inboxes.queue(""), node.inboxes.give
+    queue, give = node.parts.inboxes.queue(""), node.parts.inboxes.give
 
     def give_to_a_slow_client(user: str, delivery: Delivery) -> None:
         give(user, delivery)
         session.is_writable = False
 
     monkeypatch.setattr(session, "writable", lambda is_writable: None)
-    monkeypatch.setattr(node.inboxes, "give", give_to_a_slow_client)
+    monkeypatch.setattr(node.parts.inboxes, "give", give_to_a_slow_client)
     await (await link.open_channel()).consume("semq.inbox", lambda batch: None)
     await until(lambda: len(node.engine.handover.out) == 3)
     assert len(queue._undelivered) == 2

@@ -269,7 +269,7 @@ def test_a_submission_that_the_same_unit_has_taken_is_not_withdrawn() -> None:
     trio = Trio()
     tables = trio.a.store.tables
     tables.submitted[1] = Submitted(1, "56001", b"x", "", 3, 1, "", "", "", "{}")
-    SqlSubmissions(lambda: trio.a.engine, lambda: None).poll()
+    SqlSubmissions(trio.a.engine_handle, lambda: None).poll()
     trio.a.store.run()  # found; its acceptance is in the next unit
     withdrawn: list[object] = []
     failed: list[Exception] = []

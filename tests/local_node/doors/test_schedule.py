@@ -17,6 +17,7 @@ from semq.amqp.wire import Table
 from semq.app.client import Client
 from semq.app.errors import RefusedByNode
 from semq.clock import SystemClock
+from tests.engine_handles import handle_of
 from tests.service.inprocess import InProcess, ask, linked, linked_node
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
@@ -205,8 +206,9 @@ class _Core:
 
 
 def test_the_earliest_time_is_planned_whenever_it_was_scheduled() -> None:
-    engine, waits = SimpleNamespace(core=_Core()), list[float]()
-    documents = ScheduledDocuments(lambda: engine, waits.append, lambda then: None)  # type: ignore[arg-type,return-value]
+    engine: Any = SimpleNamespace(core=_Core())
+    waits: list[float] = []
+    documents = ScheduledDocuments(handle_of(engine), waits.append, lambda then: None)
     documents.note_scheduled(105_000)
     documents.note_scheduled(103_000)
     documents.note_scheduled(104_000)

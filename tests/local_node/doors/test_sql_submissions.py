@@ -35,7 +35,7 @@ def test_rows_above_the_rate_of_an_agreement_wait_and_delay_no_others() -> None:
     trio = Trio()
     trio.a.engine.partners.terms["1.56001"] = (Terms(per_minute=1),)
     write_rows(trio, *["56001"] * (BATCH + 2), "10008")
-    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
+    submissions = SqlSubmissions(trio.a.engine_handle, lambda: None)
     submissions.poll()
     for _ in range(20):
         trio.a.store.run()
@@ -51,7 +51,7 @@ def test_rows_above_the_rate_of_an_agreement_wait_and_delay_no_others() -> None:
 def test_a_row_taken_in_the_unit_of_the_next_read_is_not_taken_again() -> None:
     trio = Trio()
     write_rows(trio, "56001")
-    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
+    submissions = SqlSubmissions(trio.a.engine_handle, lambda: None)
     submissions.poll()
     trio.a.store.run()  # found, and passed to the engine
     submissions.poll()
@@ -61,7 +61,7 @@ def test_a_row_taken_in_the_unit_of_the_next_read_is_not_taken_again() -> None:
 
 def test_a_row_committed_after_a_read_began_is_read_without_the_next_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     trio = Trio()
-    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
+    submissions = SqlSubmissions(trio.a.engine_handle, lambda: None)
     submit = submissions._submit
 
     def submit_after_a_new_row(engine: Any, rows: Any) -> None:
@@ -78,7 +78,7 @@ def test_a_row_committed_after_a_read_began_is_read_without_the_next_poll(monkey
 
 def test_the_rows_of_one_read_do_not_exceed_a_quota() -> None:
     trio = Trio(replace(SETTINGS, quota_rows_per_partner=3), connected=False)
-    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
+    submissions = SqlSubmissions(trio.a.engine_handle, lambda: None)
     write_rows(trio, *["56001"] * 10)
     for _ in range(3):
         submissions.poll()
@@ -90,7 +90,7 @@ def test_the_rows_of_one_read_do_not_exceed_a_quota() -> None:
 
 def test_rows_above_a_quota_wait_with_a_reason_and_go_on_when_there_is_room() -> None:
     trio = Trio(replace(SETTINGS, quota_rows_per_partner=1), connected=False)
-    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
+    submissions = SqlSubmissions(trio.a.engine_handle, lambda: None)
     write_rows(trio, "56001")
     submissions.poll()
     trio.settle()
@@ -122,7 +122,7 @@ def test_a_row_that_repeats_a_token_with_other_content_is_refused_and_kept() -> 
     trio.a.store.tables.submitted |= {
         n: Submitted(n, "56001", body, "", 3, 1, "", "T", "", "{}") for n, body in ((1, b"x"), (2, b"y"), (3, b"x"))
     }
-    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
+    submissions = SqlSubmissions(trio.a.engine_handle, lambda: None)
     submissions.poll()
     trio.settle()
     tables = trio.a.store.tables
@@ -135,7 +135,7 @@ def test_a_row_that_repeats_a_token_with_other_content_is_refused_and_kept() -> 
 def test_a_row_refused_in_the_unit_of_the_next_read_is_refused_once() -> None:
     trio = Trio()
     tables = trio.a.store.tables
-    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
+    submissions = SqlSubmissions(trio.a.engine_handle, lambda: None)
     for number, body in ((1, b"x"), (2, b"y")):
         tables.submitted[number] = Submitted(number, "56001", body, "", 3, 1, "", "T", "", "{}")
         submissions.poll()
@@ -151,7 +151,7 @@ def test_rows_beyond_one_read_are_taken_after_one_poll(monkeypatch: pytest.Monke
     monkeypatch.setattr("local_node.doors.sql_submissions.BATCH", 2)
     trio = Trio()
     write_rows(trio, "56001", "99999", "no address", "56001", "99999", "99999", "56001", "99999")
-    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
+    submissions = SqlSubmissions(trio.a.engine_handle, lambda: None)
     submissions.poll()
     submissions.poll()
     trio.settle()
@@ -164,7 +164,7 @@ def test_a_poll_in_which_many_rows_have_to_wait_requests_one_further_poll() -> N
     trio.a.engine.partners.terms["1.56001"] = (Terms(per_minute=1),)
     write_rows(trio, *["56001"] * 20)
     requests: list[None] = []
-    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: requests.append(None))
+    submissions = SqlSubmissions(trio.a.engine_handle, lambda: requests.append(None))
     for polls in (1, 2):
         submissions.poll()
         trio.settle()
@@ -194,7 +194,7 @@ def test_a_refusal_is_an_event_a_line_of_the_ledger_and_a_row_that_can_be_tried_
     trio.a.engine.partners.allowed["1.56001"] = True
     tables = trio.a.store.tables
     tables.submitted[row.row_id] = row
-    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
+    submissions = SqlSubmissions(trio.a.engine_handle, lambda: None)
     submissions.poll()
     trio.settle()
     refusal = tables.refused[row.row_id]
@@ -262,13 +262,13 @@ async def test_each_waiting_submission_keeps_its_own_reason_and_start_of_waiting
     a = await inprocess.local("10008", hub.port)
     await linked(a)
     a.engine.partners.terms["1.56001"] = (Terms(per_minute=1),)
-    reads, begin_read = list[None](), a.submissions._begin_read
+    reads, begin_read = list[None](), a.parts.submissions._begin_read
 
     def count_and_begin_read() -> None:
         reads.append(None)
         begin_read()
 
-    monkeypatch.setattr(a.submissions, "_begin_read", count_and_begin_read)
+    monkeypatch.setattr(a.parts.submissions, "_begin_read", count_and_begin_read)
     sealed = [True, False, False, False, False]  # the first needs a missing key, the second is sent
     with psycopg.connect(a.store.url) as connection:
         send = "SELECT semq_send('56001', 'x'::bytea, encrypt => %s)"
@@ -314,14 +314,14 @@ def message_rows(a: Any) -> list[Any]:
 def submit_and_poll_once(a: Any, monkeypatch: pytest.MonkeyPatch, documents: list[bytes]) -> list[None]:
     """Submit documents in one transaction, and poll once; return a list that gets an item for each read."""
     monkeypatch.setattr(a.engine.core, "settings", replace(a.engine.core.settings, max_document_bytes=2**20))
-    submissions, reads = a.submissions, list[None]()
+    submissions, reads = a.parts.submissions, list[None]()
     polls, begin_read = [submissions.poll], submissions._begin_read
 
     def count_and_begin_read() -> None:
         reads.append(None)
         begin_read()
 
-    monkeypatch.setattr(submissions, "poll", lambda: polls.pop()() if polls else None)
+    monkeypatch.setattr(a.parts.sql_submissions, "_poll", lambda: polls.pop()() if polls else None)
     monkeypatch.setattr(submissions, "_begin_read", count_and_begin_read)
     with psycopg.connect(a.store.url) as connection:
         for document in documents:
@@ -359,7 +359,7 @@ async def test_rows_above_the_size_limit_delay_no_others(inprocess: InProcess, m
 def test_a_read_that_fails_is_logged_and_repeated_by_the_next_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     trio = Trio()
     write_rows(trio, "56001")
-    submissions = SqlSubmissions(lambda: trio.a.engine, lambda: None)
+    submissions = SqlSubmissions(trio.a.engine_handle, lambda: None)
 
     def fail(work: Work, unit: Unit) -> None:
         raise DecisionFailed

@@ -47,7 +47,7 @@ async def test_partners_see_which_of_the_named_users_receive(inprocess: InProces
     await until_shown(inprocess, a, all_absent | {"1.56001/desk": True})
     await until_shown(inprocess, b, all_absent | {"1.56001/desk": True, "1.56001/secret": True})
     # A node that logs in later receives the report, too.
-    await a.uplink.restart()
+    await a.parts.hub.restart()
     await linked(a)
     await until_shown(inprocess, a, all_absent | {"1.56001/desk": True})
     await program.close()

@@ -34,11 +34,11 @@ async def test_a_malformed_question_is_answered_with_an_error(inprocess: InProce
     hub = await inprocess.hub()
     node = await inprocess.local("56001", hub.port)
     await linked(node)
-    await until(lambda: hub.questions.has_reader("1.56001"))
+    await until(lambda: hub.parts.questions.has_reader("1.56001"))
     for question in ({}, {"lk0": 7, "asker": "1.10008"}, {"lk0": "nonsense", "asker": "1.10008"}):
-        answer = await hub.questions.ask("1.56001", question)
+        answer = await hub.parts.questions.ask("1.56001", question)
         assert not answer["ok"]
-    hub.questions.note_answer("1.10008", "1", b"{}")  # an answer of a node that was not asked has no effect
+    hub.parts.questions.note_answer("1.10008", "1", b"{}")  # an answer of a node that was not asked has no effect
 
 
 BROKEN = (b'{"lk0": "\xff"}', b'{"lk0": "\xc3', b"[" * 100_000)  # not UTF-8, truncated, too deep
@@ -84,6 +84,6 @@ async def test_a_link_ends_although_the_hub_has_not_answered_the_consume_of_ques
     hub = await inprocess.hub()
     node = await inprocess.local("56001", hub.port)
     await linked(node)
-    first = node.uplink.link
-    hub.links.end_session_of("1.56001", ConnectionForced("for a test"))
-    await until(lambda: node.uplink.link is not None and node.uplink.link is not first)
+    first = node.parts.hub.link
+    hub.parts.links.end_session_of("1.56001", ConnectionForced("for a test"))
+    await until(lambda: node.parts.hub.link is not None and node.parts.hub.link is not first)

@@ -180,14 +180,14 @@ async def test_changes_between_direct_link_and_hub_keep_every_document_once_and_
     """The test cuts the direct link and the links to the hub in turns."""
     scene = await direct_scene(inprocess)
     a, b = await scene.applications()
-    assert scene.a.direct is not None
-    uplink = scene.a.direct.uplinks[Address(1, "56001")]
+    assert scene.a.parts.direct is not None
+    uplink = scene.a.parts.direct.uplinks[Address(1, "56001")]
     bodies = [b"%d" % number for number in range(ROUNDS * PER_ROUND)]
     for number in range(ROUNDS):
         sending = asyncio.create_task(a.submit("56001", *bodies[number * PER_ROUND :][:PER_ROUND]))
         await asyncio.sleep(0)  # until the documents are published
         if number % 2:
-            scene.hub.links.end_all_sessions(ConnectionForced("cut by the test"))
+            scene.hub.parts.links.end_all_sessions(ConnectionForced("cut by the test"))
         else:
             await uplink.restart()
         await sending
@@ -196,7 +196,7 @@ async def test_changes_between_direct_link_and_hub_keep_every_document_once_and_
     assert b.received == bodies
     assert len(ledger_details(scene.b, Event.RECEIVED)) == len(bodies)
     # Documents go through the hub while the direct link is down.
-    await scene.a.direct.stop()
+    await scene.a.parts.direct.stop()
     await until(lambda: not scene.is_direct)
     await a.submit("56001", b"through the hub")
     await until(lambda: b.received[len(bodies) :] == [b"through the hub"])
@@ -209,8 +209,8 @@ async def test_an_institution_that_is_not_configured_gets_no_session(scene: Dire
     """The certificate of the institution is valid: the hub has issued it."""
     settings_text = f'[direct."56001"]\nurls = ["amqps://127.0.0.1:{scene.b.port}"]\n'
     stranger = await scene.inprocess.secure_local("88001", scene.hub, settings_text)
-    assert stranger.direct is not None
-    uplink = stranger.direct.uplinks[Address(1, "56001")]
+    assert stranger.parts.direct is not None
+    uplink = stranger.parts.direct.uplinks[Address(1, "56001")]
     await until(lambda: bool(uplink.last_error))
     assert "1.88001" not in map(str, scene.b.engine.uplink.partners)
 
@@ -227,9 +227,10 @@ async def test_a_partner_logs_in_at_the_virtual_host_of_links_only(scene: Direct
 
 
 async def test_the_refusal_of_a_partners_login_is_forgotten_while_the_dialled_link_is_up(scene: DirectScene) -> None:
-    assert scene.a.direct is not None
+    assert scene.a.parts.direct is not None
+    assert scene.a.logins is not None
     scene.a.logins.refusals[B] = "this node refused its login: its certificate was revoked"
-    await scene.a.direct.check(datetime.now(UTC))
+    await scene.a.parts.direct.check(datetime.now(UTC))
     assert not scene.a.logins.refusals
 
 
@@ -271,11 +272,11 @@ async def until_session_ended(node: LocalNode) -> None:
 async def test_a_revoked_certificate_ends_its_session_and_opens_no_other(inprocess: InProcess) -> None:
     scene = await direct_scene(inprocess)
     assert scene.a.node_identity is not None
-    assert scene.a.direct is not None
+    assert scene.a.parts.direct is not None
     assert scene.b.sealing is not None
     stolen = scene.a.node_identity.client_tls()
     login = {"user": "", "password": None, "virtual_host": UMX}
-    before, uplink = scene.b.sealing.known(A), scene.a.direct.uplinks[Address(1, "56001")]
+    before, uplink = scene.b.sealing.known(A), scene.a.parts.direct.uplinks[Address(1, "56001")]
     # The revoked node has dialled the session.
     await revoke(scene, A)
     await until_session_ended(scene.b)
@@ -294,8 +295,8 @@ async def test_a_revoked_certificate_ends_its_session_and_opens_no_other(inproce
     assert scene.a.node_identity is not None
     await inprocess.client(scene.b, **login, tls=scene.a.node_identity.client_tls())
     # The partner of the revoked node has dialled the session, and cannot read its key ring.
-    assert scene.a.direct is not None
-    uplink = scene.a.direct.uplinks[Address(1, "56001")]
+    assert scene.a.parts.direct is not None
+    uplink = scene.a.parts.direct.uplinks[Address(1, "56001")]
     (scene.a.node_identity.ring.folder / SLOTS_FILE).write_text("[]")
     await revoke(scene, B)
     await until_session_ended(scene.a)
@@ -351,8 +352,8 @@ def is_refused(node: LocalNode, target: str) -> bool:
 async def test_a_direct_link_is_dialled_with_its_own_pauses(inprocess: InProcess) -> None:
     pauses = "reconnect_s_min = 0.03\nreconnect_s_max = 0.04\n"
     a = await Hubless(inprocess).start_node("10008", f'[direct."56001"]\nurls = ["amqps://127.0.0.1:1"]\n{pauses}')
-    assert a.direct is not None
-    [uplink] = a.direct.uplinks.values()
+    assert a.parts.direct is not None
+    [uplink] = a.parts.direct.uplinks.values()
     assert (uplink._settings.reconnect_s_min, uplink._settings.reconnect_s_max) == (0.03, 0.04)
 
 

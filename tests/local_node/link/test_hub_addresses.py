@@ -11,7 +11,7 @@ from semq.config.sections import HubSection
 from semq.transport.dialer import DialConfig
 from semq.umx_t.address import Address
 from tests.crash.proxy import Proxy
-from tests.service.inprocess import LOCAL_CONFIG, InProcess, linked
+from tests.service.inprocess import LOCAL_CONFIG, InProcess, linked, uplink_of
 from tests.waiting import until
 
 
@@ -53,19 +53,19 @@ async def test_after_a_loss_the_other_address_is_dialled(inprocess: InProcess, p
     assert (proxies[0].connections, proxies[1].connections) == (1, 0)
     proxies[0].change(is_refusing=True)
     proxies[0].cut()
-    await until(lambda: proxies[1].connections == 1 and node.uplink.link is not None)
+    await until(lambda: proxies[1].connections == 1 and node.parts.hub.link is not None)
     proxies[1].change(is_refusing=True)
     proxies[0].clear()
     proxies[1].cut()
-    await until(lambda: proxies[0].connections >= 2 and node.uplink.link is not None)
-    assert node.uplink.dial_config_for("umx").port == proxies[0].port
+    await until(lambda: proxies[0].connections >= 2 and node.parts.hub.link is not None)
+    assert uplink_of(node).dial_config_for("umx").port == proxies[0].port
 
 
 async def test_a_hub_with_one_address_is_dialled_again(inprocess: InProcess, proxies: tuple[Proxy, Proxy]) -> None:
     node = await start_node(inprocess, proxies[0].port)
     await linked(node)
     proxies[0].cut()
-    await until(lambda: proxies[0].connections == 2 and node.uplink.link is not None)
+    await until(lambda: proxies[0].connections == 2 and node.parts.hub.link is not None)
 
 
 def test_the_addresses_of_a_hub_are_used_in_turn() -> None:

@@ -67,7 +67,7 @@ async def test_a_partner_learns_nothing_about_messages_of_others(inprocess: InPr
 
 
 def dial_config_to_b(node: LocalNode) -> DialConfig:
-    assert node.direct is not None
-    config = node.direct.dial_config_for(Address(1, "56001"), VIRTUAL_HOST)
+    assert node.parts.direct is not None
+    config = node.parts.direct.dial_config_for(Address(1, "56001"), VIRTUAL_HOST)
     assert config is not None
     return config

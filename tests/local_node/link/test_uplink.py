@@ -15,7 +15,7 @@ from semq.umx_t.envelope import Attributes, Data, Envelope, Frame, Function, Pac
 from semq.umx_t.locator import LK0
 from semq.umx_t.records import Inquiry, Presence
 from semq.umx_t.version import HIGHEST
-from tests.service.inprocess import InProcess, linked
+from tests.service.inprocess import InProcess, linked, uplink_of
 from tests.transport.pair import header, pair
 from tests.waiting import PATIENCE_S, until
 
@@ -45,14 +45,14 @@ async def test_a_turn_that_has_only_unreadable_frames_returns_their_credit(inpro
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)
-    link = hub.links.links["1.10008"]
+    link = hub.parts.links.links["1.10008"]
     room, counts = link.room, node.engine.core.counters.counts
     link._unacked_messages += 1
     link.data.deliver("umx", "nobody's address", header(b"x"), b"x", False, 0)
     assert link.room == room - 1
     await until(lambda: link.room == room)
     assert counts["violation"] == 1
-    assert node.uplink.link is not None
+    assert node.parts.hub.link is not None
 
 
 async def test_packets_above_the_bound_of_one_partner_are_dropped_and_noted(
@@ -63,7 +63,7 @@ async def test_packets_above_the_bound_of_one_partner_are_dropped_and_noted(
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)
-    link, received = hub.links.links["1.10008"], []
+    link, received = hub.parts.links.links["1.10008"], []
     monkeypatch.setattr(node.engine, "receive", lambda link, frames: received.extend(frames))
     for source in (Address(1, "56001"), HUB):
         for _ in range(3):
@@ -79,7 +79,7 @@ async def test_a_directory_is_processed_a_few_records_a_turn(
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)
-    link = hub.links.links["1.10008"]
+    link = hub.parts.links.links["1.10008"]
     received: list[list[Frame]] = []
     monkeypatch.setattr(node.engine, "receive", lambda link, frames: received.append(frames))
     named = [Presence(node=f"1.{n}") for n in range(uplink.PRESENCE_PER_TURN * 3 + 1)]
@@ -99,13 +99,13 @@ async def test_no_further_presence_of_the_hub_is_read_while_parts_wait(
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)
-    link = hub.links.links["1.10008"]
+    link = hub.parts.links.links["1.10008"]
     received: list[Packet] = []
     waited: list[int] = []
 
     def receive(_: object, frames: list[Packet]) -> None:
         received.extend(frames)
-        waited.append(len(node.uplink._presence))
+        waited.append(len(uplink_of(node)._presence))
 
     monkeypatch.setattr(node.engine, "receive", receive)
     named = [Presence(node=f"1.{n}") for n in range(uplink.PRESENCE_PER_TURN * 8)]
@@ -127,17 +127,17 @@ async def test_a_hub_needs_to_state_its_address_only(inprocess: InProcess) -> No
     del properties["node_id"]
     node = await inprocess.local("10008", hub.port)
     await linked(node)
-    assert node.uplink.link is not None
-    assert node.uplink.link.peer == HUB
+    assert node.parts.hub.link is not None
+    assert node.parts.hub.link.peer == HUB
 
 
 async def test_the_end_of_a_session_ends_the_pauses_of_its_speakers(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)
-    node.uplink.intake.pause(str(HUB))
-    node.uplink._end_link()
-    assert not node.uplink.intake._paused
+    uplink_of(node).intake.pause(str(HUB))
+    uplink_of(node)._end_link()
+    assert not uplink_of(node).intake._paused
 
 
 async def test_frames_that_arrived_before_the_end_of_a_session_are_processed(
@@ -146,16 +146,16 @@ async def test_frames_that_arrived_before_the_end_of_a_session_are_processed(
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)
-    link, received = node.uplink.link, list[Frame]()
+    link, received = node.parts.hub.link, list[Frame]()
     assert link is not None
     monkeypatch.setattr(node.engine, "receive", lambda link, frames: received.extend(frames))
     batches = []
     for frame in FRAMES:
         routing_key, content_header, body = write_frame(frame)
         batches.append([Delivered(1, "", 1, False, "", routing_key, content_header, bytes(body))])
-    node.uplink._on_messages(link._data, batches[0])
-    node.uplink._on_packets(batches[1])
-    node.uplink._end_link()
+    uplink_of(node)._on_messages(link._data, batches[0])
+    uplink_of(node)._on_packets(batches[1])
+    uplink_of(node)._end_link()
     assert [type(frame) for frame in received] == [Data, Packet]
     assert not link.is_up
 
@@ -166,7 +166,7 @@ async def test_a_node_stops_although_a_defect_prevents_the_processing_of_the_las
     hub = await inprocess.hub()
     node = await inprocess.local("10008", hub.port)
     await linked(node)
-    link, client = node.uplink.link, node.uplink._client
+    link, client = node.parts.hub.link, uplink_of(node)._client
     assert link is not None
     assert client is not None
 
@@ -174,8 +174,8 @@ async def test_a_node_stops_although_a_defect_prevents_the_processing_of_the_las
         raise ValueError("a defect")
 
     monkeypatch.setattr(node.engine, "receive", fail)
-    node.uplink._received += FRAMES
+    uplink_of(node)._received += FRAMES
     async with asyncio.timeout(PATIENCE_S):
-        await node.uplink.stop()
+        await node.parts.hub.stop()
     assert not link.is_up
     assert not client.is_open

@@ -90,7 +90,7 @@ async def test_a_restored_node_lists_what_it_has_lost(inprocess: InProcess, monk
     assert "documents that it lacks: 5 (`semq node missing`); partners to be asked yet: 1" in check["detail"]
     c = await start(inprocess, c.settings)
     await until(lambda: b.engine.partners.online[f"1.{C}"])
-    await until(lambda: hub.questions.has_reader(f"1.{C}"))
+    await until(lambda: hub.parts.questions.has_reader(f"1.{C}"))
     b.clockwork.hasten(missing.JOB)
     await answered(b, 6)
     answer = await missing_of(inprocess, b)
@@ -152,7 +152,7 @@ async def test_partners_that_do_not_answer_are_named_with_the_reason(
         assert "signature" in await why()
     # A hub that asks in the name of another node learns nothing.
     question = {"asker": f"1.{B}", "nonce": "n", "exchanged": {"since": 0}, "signature": ""}
-    answer = await hub.questions.ask(f"1.{A}", question)
+    answer = await hub.parts.questions.ask(f"1.{A}", question)
     assert (answer["ok"], answer["error"]["code"]) == (False, ReceiptForged.code)
     exchange = hub.server.vhosts["enroll"].exchanges["semq.ask"]
     assert isinstance(exchange, RequestExchange)

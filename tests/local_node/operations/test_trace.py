@@ -18,7 +18,7 @@ from semq.engine.errors import NotThere
 from semq.service.errors import Busy
 from semq.store.rows import Event
 from semq.transport.errors import DialFailed
-from tests.service.inprocess import InProcess, ask, linked
+from tests.service.inprocess import InProcess, ask, linked, uplink_of
 from tests.waiting import until
 
 Parties = tuple[HubNode, LocalNode, LocalNode]
@@ -132,7 +132,7 @@ async def test_a_hub_can_withhold_an_answer_but_neither_alter_nor_invent_it(
     lk0 = await check_traces(inprocess, (hub, a, b), "S1", secure=True)
     other_lk0 = await submit(inprocess, a, "S2")
     await trace_when_delivered(inprocess, a, "S2")
-    ask_truly = hub.questions.ask
+    ask_truly = hub.parts.questions.ask
     seen: list[Any] = []
 
     async def ask_and_falsify(node: str, question: Any) -> Any:
@@ -154,7 +154,7 @@ async def test_a_hub_can_withhold_an_answer_but_neither_alter_nor_invent_it(
         line = {"at": "soon", "side": 1, "event": [], "words": None}
         return {"ok": True, "result": {"story": str([line]), "signature": "x.y", "node": "1.10008"}}
 
-    monkeypatch.setattr(hub.questions, "ask", ask_and_falsify)
+    monkeypatch.setattr(hub.parts.questions, "ask", ask_and_falsify)
     for falsify in (alter, remove_signature, repeat_another, invent, lambda answer: answer | {"result": None, "ok": 7}):
         trace = await trace_of(inprocess, a, lk0 if falsify is not repeat_another else other_lk0)
         assert {line["node"] for line in trace["events"]} == {"1.10008", "2.hub"}
@@ -189,7 +189,7 @@ async def test_a_flood_of_questions_of_one_institution_delays_no_others(
     _, a, _ = parties
     lk0 = await submit(shared_inprocess, a, "F1")
     await trace_when_delivered(shared_inprocess, a, "F1")
-    config, replies = stranger.uplink.dial_config_for(VIRTUAL_HOST), list[str]()
+    config, replies = uplink_of(stranger).dial_config_for(VIRTUAL_HOST), list[str]()
     foreign = {"lk0": lk0.replace("1.10008.", "1.88001."), "nonce": "n", "target": "1.56001"}
 
     async def flood() -> None:
@@ -221,7 +221,7 @@ async def test_other_nodes_get_no_information_about_a_message(
     hub, a, _ = parties
     lk0 = await submit(shared_inprocess, a, "O1")
     await trace_when_delivered(shared_inprocess, a, "O1")
-    config = stranger.uplink.dial_config_for(VIRTUAL_HOST)
+    config = uplink_of(stranger).dial_config_for(VIRTUAL_HOST)
     answer = await request(config, stranger.clock, EXCHANGE, "trace", {"lk0": lk0})
     assert answer == {"node": "2.hub", "events": []}
     with psycopg.connect(str(hub.settings.database.dsn), autocommit=True) as connection:
@@ -232,12 +232,12 @@ async def test_other_nodes_get_no_information_about_a_message(
             [Event.VIOLATION.value, lk0],
         )
     assert (await request(config, stranger.clock, EXCHANGE, "trace", {"lk0": lk0}))["events"] == []
-    await until(lambda: hub.questions.has_reader("1.10008"))
+    await until(lambda: hub.parts.questions.has_reader("1.10008"))
     question = {"lk0": lk0, "nonce": "n", "target": "1.56001"}
     passed_on = await request(config, stranger.clock, EXCHANGE, "trace", question)
     assert (passed_on["events"], "story" in passed_on["other"]) == ([], False)
     assert NotThere.code in passed_on["other"]["unanswered"]
-    own_config = a.uplink.dial_config_for(VIRTUAL_HOST)
+    own_config = uplink_of(a).dial_config_for(VIRTUAL_HOST)
     assert (await request(own_config, a.clock, EXCHANGE, "trace", {"lk0": lk0}))["events"]
     for arguments in ({}, {"lk0": "nonsense"}, {"lk0": 7}):
         with pytest.raises(RefusedByPeer):

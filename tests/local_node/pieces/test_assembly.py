@@ -18,6 +18,7 @@ from semq.umx_t.envelope import Attributes, Envelope
 from semq.umx_t.errors import BadManifest
 from semq.umx_t.locator import parse_lk0
 from semq.umx_t.pieces import MANIFEST_MAX, PiecesManifest, digest_of
+from tests.engine_handles import handle_of
 from tests.waiting import until
 
 A, B = Address(1, "10008"), Address(1, "56001")
@@ -60,9 +61,9 @@ def test_the_pieces_of_a_document_are_forgotten_when_the_last_consumer_goes_befo
     engine: Any = SimpleNamespace(answers=SimpleNamespace(take_back=taken_back.extend))
     turn: Any = SimpleNamespace(before_flush=lambda work: None)
     consumer: Any = type("Consumer", (), {"credit": 0, "priority": 0, "exclusive": False})()
-    assembly = Assembly(lambda: engine, lambda: engine)
+    assembly = Assembly(handle_of(engine), engine)
     assembly._pieces[7] = [10, 11, 12]  # as after the joining
-    queue = InboxQueue("", lambda: engine, turn, engine, assembly, lambda: None)
+    queue = InboxQueue("", handle_of(engine), turn, engine, assembly, lambda: None)
     queue.attach(consumer)
     envelope: Any = SimpleNamespace(attributes=SimpleNamespace(pieces=DOCUMENT))
     body: Any = None
@@ -96,7 +97,7 @@ async def test_a_document_that_cannot_be_joined_fails_with_the_reason(error: Exc
     async def execute(*given: Any) -> Any:
         raise error
 
-    assembly = Assembly(lambda: engine, lambda: SimpleNamespace(execute=execute))  # type: ignore[arg-type, return-value]
+    assembly = Assembly(handle_of(engine), SimpleNamespace(execute=execute))  # type: ignore[arg-type]
     envelope: Any = SimpleNamespace(
         attributes=SimpleNamespace(pieces=DOCUMENT), lk0=parse_lk0("1.10008.1.1.ab.9"), ident="1.10008.1.1.ab.9"
     )
@@ -117,8 +118,9 @@ async def test_the_searches_for_manifests_are_bounded_for_each_source() -> None:
         await go_on.wait()
         return ALL
 
-    engine, found = object(), list[Any]()
-    assembly = Assembly(lambda: engine, lambda: SimpleNamespace(execute=execute))  # type: ignore[arg-type, return-value]
+    engine: Any = object()
+    handle, found = handle_of(engine), list[Any]()
+    assembly = Assembly(handle, SimpleNamespace(execute=execute))  # type: ignore[arg-type]
     for number in range(2 * SEARCHES_MAX):
         for source in "1.a", "1.b":
             assembly.find_pieces(source, f"D{number}", found.append)
@@ -128,6 +130,6 @@ async def test_the_searches_for_manifests_are_bounded_for_each_source() -> None:
     await until(lambda: len(found) == len(asked) == 2 * SEARCHES_MAX)
     assert len(set(asked)) == 2 * SEARCHES_MAX
     assembly.find_pieces("1.a", "D99", found.append)
-    engine = object()  # the result is for a former engine
+    handle.current = object()  # the result is for a former engine
     await until(lambda: len(asked) == 2 * SEARCHES_MAX + 1 and not assembly._searches)
     assert len(found) == 2 * SEARCHES_MAX

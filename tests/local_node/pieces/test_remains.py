@@ -38,7 +38,7 @@ PIECE_ROWS = "SELECT count(*) FROM tb_0030 WHERE target_user = '_pieces'"
 
 def age(node: LocalNode) -> None:
     """Make all received messages older than KEPT_DAYS, at a node that trusts its clock."""
-    node.remains._check.deletes_from = 0.0
+    node.parts.remains._check.deletes_from = 0.0
     with psycopg.connect(node.store.url) as connection:
         connection.execute("UPDATE tb_0030 SET received_at = received_at - %s * interval '1 day'", (KEPT_DAYS + 1,))
 
@@ -46,8 +46,8 @@ def age(node: LocalNode) -> None:
 async def sweep(node: LocalNode) -> None:
     """Sweep twice, because an earlier sweep may be under way."""
     for _ in range(2):
-        node.remains.sweep()
-        await until(lambda: not node.remains.is_sweeping)
+        node.parts.remains.sweep()
+        await until(lambda: not node.parts.remains.is_sweeping)
     await asyncio.sleep(0)
 
 
@@ -76,10 +76,10 @@ async def test_the_receiver_deletes_the_pieces_of_a_document_that_was_given_up(i
     a, b, admin, document = await refused_for_its_quota(inprocess)
     assert counted(b, PIECE_ROWS) >= IN_QUOTA
     await ask(admin, "failed.remove", {"ids": [document]})
-    a.remains.sweep()
+    a.parts.remains.sweep()
     await until(lambda: not counted(a, "SELECT count(*) FROM tb_0031_piece"))
     await until(lambda: b.engine.core.pieces.notices or not counted(b, PIECE_ROWS))
-    b.remains.sweep()
+    b.parts.remains.sweep()
     await until(lambda: is_clean(a) and is_clean(b))
     assert not b.engine.core.pieces.notices
     assert not b.engine.core.pieces.of("1.10008")
@@ -106,7 +106,7 @@ async def test_neither_a_notice_nor_age_deletes_pieces_whose_manifest_is_there(i
     assert counted(b, PIECE_ROWS) >= COUNT
     with psycopg.connect(b.store.url) as connection:
         connection.execute("DELETE FROM tb_0030 WHERE target_user = ''")
-    b.remains.sweep()
+    b.parts.remains.sweep()
     await until(lambda: not counted(b, PIECE_ROWS))
 
 
@@ -127,20 +127,20 @@ async def test_the_pieces_of_a_body_that_begins_to_arrive_during_a_sweep_stay(
 ) -> None:
     """The sweep deleted them, and the document was confirmed and lost."""
     a = await local(inprocess, "10008", 1)  # no hub: the pieces wait
-    await until(lambda: not a.remains.is_sweeping)
+    await until(lambda: not a.parts.remains.is_sweeping)
     execute, body = a.store.execute, body_of(MEDIUM)
     uploads: list[Upload] = []
 
     async def begin_an_upload(query: Any, *arguments: Any) -> Any:
         if query is without_document and not uploads:
-            uploads.append(a.uploads.begin(len(body), lambda is_paused: None))
+            uploads.append(a.parts.uploads.begin(len(body), lambda is_paused: None))
             uploads[0].add(body[: 3 * PIECE_BYTES])
             await until(lambda: counted(a, "SELECT count(*) FROM tb_0031_piece") == 3)
         return await execute(query, *arguments)
 
     monkeypatch.setattr(a.store, "execute", begin_an_upload)
-    a.remains.sweep()
-    await until(lambda: uploads and not a.remains.is_sweeping)
+    a.parts.remains.sweep()
+    await until(lambda: uploads and not a.parts.remains.is_sweeping)
     uploads[0].add(body[3 * PIECE_BYTES :])
     answers: list[Accepted | Exception] = []
     uploads[0].finish(Submission(Address(1, "56001"), Attributes(), b"", answers.append, answers.append))
@@ -170,7 +170,7 @@ async def test_an_unreadable_message_keeps_the_pieces_of_its_source_only(inproce
     with psycopg.connect(b.store.url) as connection:
         connection.execute("DELETE FROM tb_0030 WHERE source = '1.56001' AND target_user = ''")
     age(b)
-    b.remains.sweep()
+    b.parts.remains.sweep()
     await until(lambda: counted(b, PIECE_ROWS) == kept)
     with psycopg.connect(b.store.url) as connection:
         connection.execute("DELETE FROM tb_0030 WHERE target_user = ''")
@@ -183,11 +183,11 @@ async def test_pieces_are_not_deleted_for_their_age_while_the_clock_is_in_doubt(
     a, b, admin, document = await refused_for_its_quota(inprocess)
     stored_bytes = b.engine.core.pieces.of("1.10008")
     age(b)
-    b.remains._check.deletes_from = b.clock.monotonic() + AFTER_START_S
+    b.parts.remains._check.deletes_from = b.clock.monotonic() + AFTER_START_S
     await sweep(b)
     assert b.engine.core.pieces.of("1.10008") == stored_bytes > 0
     await ask(admin, "failed.remove", {"ids": [document]})
-    a.remains.sweep()
+    a.parts.remains.sweep()
     await until(lambda: b.engine.core.pieces.notices or not counted(b, PIECE_ROWS))
-    b.remains.sweep()  # a notice does not depend on the clock
+    b.parts.remains.sweep()  # a notice does not depend on the clock
     await until(lambda: not counted(b, PIECE_ROWS))

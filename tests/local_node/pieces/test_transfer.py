@@ -234,7 +234,7 @@ async def test_a_document_that_ends_during_a_search_is_not_sent_again(
     a, b = pair
     execute, may_go_on = a.store.execute, asyncio.Event()
     assert await published(await confirming(shared_inprocess, a), "56001", body_of(MEDIUM))
-    await until(lambda: a.transfers.documents)
+    await until(lambda: a.parts.transfers.documents)
 
     async def read_and_pause(query: Any, *arguments: Any) -> Any:
         rows = await execute(query, *arguments)
@@ -244,11 +244,11 @@ async def test_a_document_that_ends_during_a_search_is_not_sent_again(
         return rows
 
     monkeypatch.setattr(a.store, "execute", read_and_pause)
-    a.transfers.search()
+    a.parts.transfers.search()
     await until(lambda: counted(b, MANIFESTS))
     may_go_on.set()
-    await until(lambda: a.transfers._searching and a.transfers._searching.done())
-    assert a.transfers.documents == set()
+    await until(lambda: a.parts.transfers._searching and a.parts.transfers._searching.done())
+    assert a.parts.transfers.documents == set()
     consumer = await KeepingConsumer.on(shared_inprocess, b)
     consumer.channel.ack((await consumer.next()).delivery_tag)
     await until(lambda: is_clean(a) and is_clean(b))
@@ -303,9 +303,9 @@ async def test_a_document_that_is_cancelled_leaves_no_pieces_at_its_sender(inpro
     released = await ask(link, "msg.release", {"id": "K1", "why": "now"})
     assert released["error"]["code"] == "SEMQ-1233"
     await ask(link, "msg.cancel", {"id": "K1", "why": "not wanted"})
-    a.transfers.search()
-    await until(lambda: not a.transfers.documents)
-    a.remains.sweep()
+    a.parts.transfers.search()
+    await until(lambda: not a.parts.transfers.documents)
+    a.parts.remains.sweep()
     await until(lambda: not counted(a, "SELECT count(*) FROM tb_0031_piece"))
     assert ((await ask(link, "msg.show", {"id": shown["lk0"]}))["result"])["outcome"] == "CANCELLED"
 
@@ -362,7 +362,7 @@ async def test_documents_to_a_node_that_is_away_do_not_delay_those_to_others(
     await until(lambda: counted(a, "SELECT count(*) FROM tb_0031 WHERE dest = '1.88001'") == UNDER_WAY_MAX)
     assert await published(channel, "56001", body_of(MEDIUM))
     await until(lambda: counted(b, MANIFESTS))
-    assert len(a.transfers.documents) == 2
+    assert len(a.parts.transfers.documents) == 2
     assert len(pieces_read) == UNDER_WAY_MAX + COUNT  # pieces that wait for others are not in memory
 
 

@@ -106,16 +106,16 @@ async def test_an_incomplete_body_leaves_no_pieces(shared_inprocess: InProcess, 
 
 
 async def test_pieces_without_an_arriving_body_are_removed(node: LocalNode) -> None:
-    body = node.uploads.begin(SIZE, lambda is_paused: None)
+    body = node.parts.uploads.begin(SIZE, lambda is_paused: None)
     body.add(body_of(SIZE - 10))
     await until(lambda: piece_count(node) == 19)
-    node.remains.sweep()
+    node.parts.remains.sweep()
     await node.store.execute(lambda connection: None)
     assert piece_count(node) == 19  # the body is still arriving
     del body
 
     def is_gone() -> bool:
-        node.remains.sweep()  # repeated, because an earlier search may be under way
+        node.parts.remains.sweep()  # repeated, because an earlier search may be under way
         return not piece_count(node)
 
     await until(is_gone)
@@ -135,7 +135,7 @@ async def test_remaining_pieces_are_deleted_in_portions(node: LocalNode, monkeyp
             INSERT INTO tb_0031_piece (document, number, payload) SELECT 7, n, 'x' FROM generate_series(0, 9) AS n
             """
         )
-    node.remains.sweep()
+    node.parts.remains.sweep()
     await until(lambda: not piece_count(node))
     with psycopg.connect(node.store.url) as connection:
         deleted = connection.execute("SELECT size FROM portions").fetchall()

@@ -23,7 +23,7 @@ from tests.depth import deeper
 from tests.local_node.link.test_direct import Hubless
 from tests.local_node.virtual.hosting import HUB, RunningInstallation, RunningServer, databases, hosting
 from tests.prepared.client import PreparedProcess, start_prepared
-from tests.service.inprocess import LOCAL_CONFIG, InProcess, ask, linked
+from tests.service.inprocess import LOCAL_CONFIG, InProcess, ask, linked, uplink_of
 from tests.waiting import until
 
 
@@ -184,7 +184,7 @@ async def test_institutions_are_added_and_removed_while_the_server_runs(inproces
     async with hosting(inprocess) as hosted:
         a, b, removed, new, _ = hosted.names
         await until_linked(hosted, a, b, removed)
-        link, boot = hosted.node(a).uplink.link, hosted.node(a).recovered.boot
+        link, boot = hosted.node(a).parts.hub.link, hosted.node(a).recovered.boot
         # A file that cannot be read changes nothing.
         hosted.server.file.write_text("[server\n")
         answer = await ask(await hosted.client("/"), "server.reload")
@@ -196,7 +196,7 @@ async def test_institutions_are_added_and_removed_while_the_server_runs(inproces
         assert result["changed"] == {a: {"changed": ["protocol.overdue_s"]}}
         await until_linked(hosted, new)
         await hosted.wait_arrived(new, await hosted.send(a, new))
-        assert hosted.node(a).uplink.link is link
+        assert hosted.node(a).parts.hub.link is link
         with pytest.raises((NotAllowed, InvalidPath)):
             await hosted.client(removed)
         # A document for a removed institution is delivered when the institution is added again.
@@ -262,11 +262,11 @@ async def test_the_login_of_a_partner_does_not_open_a_resting_store_and_a_poll_o
         hosted.write({a: "", b: "", new: ""})
         await hosted.ask("/", "server.reload")
         await until(lambda: node.engine.partners.online.get(f"1.{new}"))
-        await until(lambda: node.uplink.intake.frames_under_way == 0)
+        await until(lambda: uplink_of(node).intake.frames_under_way == 0)
         assert (store.state, units.units) == ("rest", before)
         monkeypatch.setattr("semq.store.postgres.store.POLLED_S", 0.05)
         before = units.read_only
-        node.submissions.poll()
+        node.parts.submissions.poll()
         await until(lambda: units.read_only > before and store.state == "rest")
         await hosted.wait_arrived(b, await hosted.send(a, b))
         assert store.state == "open"
@@ -299,7 +299,7 @@ async def test_a_revoked_certificate_ends_one_link_until_its_node_has_enrolled_a
         await until_linked(hosted, a, revoked, b)
         operator = await inprocess.client(hosted.hub)
         await ask(operator, "cert.revoke", {"which": revoked, "why": "lost"})
-        await until(lambda: "ACCESS_REFUSED" in hosted.node(revoked).uplink.last_error)
+        await until(lambda: "ACCESS_REFUSED" in uplink_of(hosted.node(revoked)).last_error)
         await hosted.wait_arrived(b, await hosted.send(a, b))
         rows = await hosted.listed()
         assert {name: row["link"] for name, row in rows.items()} == {a: "up", revoked: "down", b: "up"}

@@ -22,7 +22,7 @@ from semq.store.views import exchanged
 from tests.cli.command import CommandResult, semq_aside
 from tests.local_node.test_node import confirming, publish
 from tests.platform_node.test_cluster import HubInstances, hubs_of, received, settle_homes
-from tests.service.inprocess import InProcess, ask, linked
+from tests.service.inprocess import InProcess, ask, linked, uplink_of
 from tests.waiting import until
 from tests.web.running import serving
 
@@ -171,7 +171,9 @@ async def test_a_node_learns_which_of_its_documents_both_stores_have_taken(
     sender, documents, place = instances.sender, [], ""
     for _ in range(10):
         asked = {"partner": "2.hub", "since": 0, "place": place, "nonce": "n"}
-        reply = await request(sender.uplink.dial_config_for(VIRTUAL_HOST), sender.clock, "semq.ask", "exchanged", asked)
+        reply = await request(
+            uplink_of(sender).dial_config_for(VIRTUAL_HOST), sender.clock, "semq.ask", "exchanged", asked
+        )
         page = msgspec.json.decode(reply["other"]["story"], type=ExchangedPage)
         documents += [(row.lk0, row.side) for row in page.rows]
         place = page.next

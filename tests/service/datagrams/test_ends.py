@@ -44,11 +44,11 @@ class DatagramScene:
         """Begin new sessions and counts with these faults."""
         before = self.sessions()
         self.relay.faults = faults
-        for end in (self.a.uplink.datagrams, self.b.uplink.datagrams, self.hub.datagrams):
+        for end in (self.a.parts.hub.datagrams, self.b.parts.hub.datagrams, self.hub.parts.datagrams):
             assert end is not None
             end._counts.clear()
         for node in (self.a, self.b):
-            await node.uplink.restart()
+            await node.parts.hub.restart()
         await until(lambda: None not in (now := self.sessions()) and not {*map(id, now)} & {*map(id, before)})
         await linked(self.a, self.b)
         self.relay.recorded.clear()
@@ -56,7 +56,11 @@ class DatagramScene:
 
     def sessions(self) -> list[DatagramSession | None]:
         """Return the sessions of both institutions, at their ends and at the hub."""
-        links = [self.a.uplink.link, self.b.uplink.link, *(self.hub.links.links.get(f"1.{name}") for name in (A, B))]
+        links = [
+            self.a.parts.hub.link,
+            self.b.parts.hub.link,
+            *(self.hub.parts.links.links.get(f"1.{name}") for name in (A, B)),
+        ]
         return [link.datagrams.session if link is not None and link.datagrams is not None else None for link in links]
 
     async def until_open(self) -> None:
@@ -79,8 +83,8 @@ class DatagramScene:
         )
 
     def hub_status(self) -> dict[str, Any]:
-        assert self.hub.datagrams is not None
-        status: dict[str, Any] = to_builtins(self.hub.datagrams.status())
+        assert self.hub.parts.datagrams is not None
+        status: dict[str, Any] = to_builtins(self.hub.parts.datagrams.status())
         return status
 
     async def listen(self) -> None:
@@ -117,8 +121,8 @@ def by_connection(counts: dict[str, Any]) -> int:
 
 def path_status(node: LocalNode) -> dict[str, Any]:
     """Return the status of a node's datagrams beside its link to the hub."""
-    assert node.uplink.datagrams is not None
-    status: dict[str, Any] = to_builtins(node.uplink.datagrams.status())["peers"].get(HUB, CLOSED)
+    assert node.parts.hub.datagrams is not None
+    status: dict[str, Any] = to_builtins(node.parts.hub.datagrams.status())["peers"].get(HUB, CLOSED)
     return status
 
 
@@ -130,8 +134,8 @@ async def running(
     await relay.start()
     section = f'[datagrams]\nhost = "127.0.0.1"\nport = 0\nadvertised_port = {relay.port}\n{TIMES}{more}'
     hub = await nodes.hub(HUB_CONFIG + section)
-    assert hub.datagrams is not None
-    relay.aim(hub.datagrams.port.number)
+    assert hub.parts.datagrams is not None
+    relay.aim(hub.parts.datagrams.port.number)
     a, b = [
         await nodes.start_node(
             nodes.settings(name, LOCAL_CONFIG.format(name=name, hub=hub.port) + f"[datagrams]\n{TIMES}{more}")
@@ -333,7 +337,7 @@ async def test_reliable_documents_never_travel_as_datagrams(start: Start) -> Non
 async def test_a_peer_cannot_use_datagrams_for_other_documents(start: Start) -> None:
     scene = await start()
     await scene.until_open()
-    link, session = scene.hub.links.links["1.56001"], scene.b.uplink.link
+    link, session = scene.hub.parts.links.links["1.56001"], scene.b.parts.hub.link
     assert session is not None
     assert session.datagrams is not None
     assert link.datagrams is not None
@@ -373,8 +377,8 @@ async def test_a_new_session_has_new_keys(start: Start) -> None:
     await scene.until_open()
     old = session_of(scene.a)
     old_ids = {channel.id for channel in old.channels}
-    await scene.a.uplink.restart()
-    await until(lambda: scene.a.uplink.link is not None and session_of(scene.a) is not old)
+    await scene.a.parts.hub.restart()
+    await until(lambda: scene.a.parts.hub.link is not None and session_of(scene.a) is not old)
     await until(lambda: session_of(scene.a).open_channel is not None)
     assert old_ids.isdisjoint(channel.id for channel in session_of(scene.a).channels)
     assert (old.channels, old.status().why) == ([], "there is no link")
@@ -409,7 +413,7 @@ async def test_documents_arrive_at_one_instance_of_the_hub_and_leave_another_as_
         await linked(a, b)
         await until(lambda: "1.56001" in one.engine.sessions and "1.10008" in two.engine.sessions)
         await until(lambda: path_status(a)["state"] == path_status(b)["state"] == "open")
-        peers = [hub.datagrams.status().peers for hub in (one, two) if hub.datagrams is not None]
+        peers = [hub.parts.datagrams.status().peers for hub in (one, two) if hub.parts.datagrams is not None]
         assert [list(names) for names in peers] == [["1.10008"], ["1.56001"]]
         await until(lambda: is_open(one, A) and is_open(two, B))
         scene = DatagramScene(inprocess, UdpRelay(0), one, a, b)
@@ -420,21 +424,21 @@ async def test_documents_arrive_at_one_instance_of_the_hub_and_leave_another_as_
 
 
 def is_open(hub: HubNode, node_id: str) -> bool:
-    assert hub.datagrams is not None
-    return bool(hub.datagrams.status().peers[f"1.{node_id}"].state == "open")
+    assert hub.parts.datagrams is not None
+    return bool(hub.parts.datagrams.status().peers[f"1.{node_id}"].state == "open")
 
 
 async def test_the_hub_forwards_no_records_about_channels(start: Start) -> None:
     scene = await start()
     await scene.until_open()
     offer = ChannelRecord(id="00" * 8, secret="11" * 32, port=9)
-    link = scene.a.uplink.link
+    link = scene.a.parts.hub.link
     assert link is not None
     for target in (scene.b.address, scene.hub.address):
         link.send(Packet(scene.a.address, target, Function.DATAGRAMS, Primitive.INDICATION, [offer]))
     await scene.send(b"later", **{"@Reliable": 1})
     assert await scene.received(1) == [b"later"]
-    at_hub = scene.hub.links.links["1.10008"].datagrams
+    at_hub = scene.hub.parts.links.links["1.10008"].datagrams
     assert at_hub is not None
     for session in (session_of(scene.b), at_hub.session):
         [channel] = session.channels
@@ -468,7 +472,7 @@ async def test_a_port_in_use_is_reported(inprocess: InProcess) -> None:
 
 
 def session_of(node: LocalNode) -> DatagramSession:
-    link = node.uplink.link
+    link = node.parts.hub.link
     assert link is not None
     assert link.datagrams is not None
     return link.datagrams.session

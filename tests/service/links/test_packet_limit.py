@@ -65,7 +65,7 @@ class SlowReader:
     @property
     def unsent(self) -> int:
         """The number of bytes that wait for 56001 at the hub."""
-        return self.hub.links.links[str(SLOW)].session.unsent()
+        return self.hub.parts.links.links[str(SLOW)].session.unsent()
 
     def pause(self) -> None:
         self.link.link.pause_reading("the test")
@@ -123,7 +123,7 @@ async def test_the_headers_of_documents_use_credit(inprocess: InProcess) -> None
     slow = SlowReader(hub)
     await slow.log_in(inprocess)
     slow.pause()
-    link = hub.links.links[str(SLOW)]
+    link = hub.parts.links.links[str(SLOW)]
     envelope = message(1).envelope
     attributes = replace(envelope.attributes, user_headers=encode_fields({"long": "x" * 100_000}))
     credit = hub.settings.protocol.credit_bytes

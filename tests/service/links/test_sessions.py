@@ -23,6 +23,7 @@ from semq.broker.services import SessionInfo
 from semq.engine.frames import write_frame
 from semq.pki.tls import client_context
 from semq.service.credentials.identity import ring_of, trust_of
+from semq.service.engine_handle import EngineHandle
 from semq.service.links.sessions import Links, Refuse, last_document
 from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
@@ -96,7 +97,7 @@ async def scene(
             await channel.consume(queue, lambda batch: None)
         before = dict(hub.engine.core.counters.counts)
         yield LinksScene(nodes, hub, honest, login, link, channel, before)
-    await until(lambda: "1.10008" not in hub.links.links)
+    await until(lambda: "1.10008" not in hub.parts.links.links)
 
 
 async def test_a_hostile_node_reads_no_queue_of_another_node(scene: LinksScene) -> None:
@@ -251,7 +252,7 @@ async def test_another_name_at_the_login_is_refused(scene: LinksScene) -> None:
     for lie in lies:
         with pytest.raises(AmqpError):
             await log_in(lie)
-    assert scene.hub.links.links["1.56001"].is_up
+    assert scene.hub.parts.links.links["1.56001"].is_up
 
 
 async def test_a_malformed_statement_about_a_store_is_refused(scene: LinksScene) -> None:
@@ -277,7 +278,7 @@ async def test_a_restored_node_is_recognised_after_a_login_with_another_store_th
         refusals.append(refuse)
         return 0
 
-    links = Links(cast(Any, None), Turn(), 1, note_store)
+    links = Links(EngineHandle(), Turn(), 1, note_store)
     closed: list[AmqpError] = []
 
     def log_in_with(store_uuid: str, boot: int) -> None:
@@ -346,7 +347,7 @@ async def test_old_frames_over_a_new_link_change_nothing(scene: LinksScene) -> N
     await scene.send(own_message)
     await until(lambda: counts.get("duplicate") == 1)
     await scene.link.close()
-    await until(lambda: "1.10008" not in scene.hub.links.links)
+    await until(lambda: "1.10008" not in scene.hub.parts.links.links)
     link = await scene.inprocess.client(scene.hub, **scene.login)
     scene.channel = await link.open_channel()
     await scene.channel.confirm_select()
@@ -360,7 +361,7 @@ async def test_old_frames_over_a_new_link_change_nothing(scene: LinksScene) -> N
 async def test_sessions_ended_by_the_hub_are_ended_in_its_engine(scene: LinksScene) -> None:
     """The engine may be a new one, in which a node has already logged in: it must not count as online."""
     await until(lambda: scene.hub.engine.sessions)
-    scene.hub.links.end_all_sessions(amqp.ConnectionForced("anew"))
+    scene.hub.parts.links.end_all_sessions(amqp.ConnectionForced("anew"))
     assert not scene.hub.engine.sessions
     await until(lambda: str(HONEST) in scene.hub.engine.sessions)
 
@@ -368,9 +369,9 @@ async def test_sessions_ended_by_the_hub_are_ended_in_its_engine(scene: LinksSce
 async def test_a_session_with_one_of_its_two_consumers_is_ended_with_all_other_sessions(scene: LinksScene) -> None:
     """The hub forgets that consumer, so the second one would not bring the node online."""
     await scene.link.close()
-    await until(lambda: "1.10008" not in scene.hub.links.links)
+    await until(lambda: "1.10008" not in scene.hub.parts.links.links)
     link = await scene.inprocess.client(scene.hub, **scene.login)
     channel = await link.open_channel()
     await channel.consume("node.1.10008", lambda batch: None)
-    scene.hub.links.end_all_sessions(amqp.ConnectionForced("anew"))
+    scene.hub.parts.links.end_all_sessions(amqp.ConnectionForced("anew"))
     await until(lambda: not link.is_open)

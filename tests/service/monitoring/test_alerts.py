@@ -34,7 +34,7 @@ class AlertDesk:
             f"{HUB}[alerts]\ncommand = {json.dumps(['sh', '-c', f'cd {folder}; {script}'])}\nafter_s = 60\n"
         )
         settings = load(file, {}).alerts
-        self.alerts = Alerts("2.hub", lambda: settings, self.clock, self.read_checks)
+        self.alerts = Alerts("2.hub", settings, self.clock, self.read_checks)
 
     async def read_checks(self) -> list[Check]:
         return self.checks

@@ -3,7 +3,7 @@
 import pytest
 
 from semq.store.views import pages
-from tests.service.inprocess import LOCAL_CONFIG, InProcess, ask
+from tests.service.inprocess import LOCAL_CONFIG, InProcess, ask, uplink_of
 from tests.waiting import until
 
 
@@ -47,7 +47,7 @@ async def test_overdue_messages_are_marked_and_have_not_failed(inprocess: InProc
 async def test_a_young_message_without_a_link_is_explained_by_the_link(inprocess: InProcess) -> None:
     node = await inprocess.start_node(inprocess.settings("10008", LOCAL_CONFIG.format(name="10008", hub=1)))
     client = await inprocess.client(node)
-    await until(lambda: bool(node.uplink.last_error))
+    await until(lambda: bool(uplink_of(node).last_error))
     lk0 = (await ask(client, "msg.submit", {"target": "56001"}))["result"]["lk0"]
     explained = (await ask(client, "stuck.explain", {"id": lk0}))["result"]
     assert (explained["stuck"], explained["waits"]["cause"]) == (None, "LINK_DOWN")

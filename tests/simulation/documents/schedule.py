@@ -5,7 +5,7 @@ cancelled once.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from local_node.doors.schedule import POLL_S, ScheduledDocuments
 from local_node.doors.sql_submissions import SqlSubmissions
@@ -20,6 +20,17 @@ if TYPE_CHECKING:
 AGAIN_S = 1.0  # seconds until waiting rows are read again
 
 
+class HostEngine:
+    """The ``EngineHandle`` of a host."""
+
+    def __init__(self, host: "LocalHost") -> None:
+        self._host = host
+
+    @property
+    def current(self) -> Any:
+        return self._host.engine
+
+
 class SimulatedDoors:
     """The release of scheduled documents, from one start of a process to its end."""
 
@@ -27,9 +38,10 @@ class SimulatedDoors:
         self._host = host
         self._life = host.life
         self._is_armed = False
-        self.submissions = SqlSubmissions(lambda: host.engine, lambda: self._after(AGAIN_S, self.submissions.poll))
+        engine: Any = HostEngine(host)
+        self.submissions = SqlSubmissions(engine, lambda: self._after(AGAIN_S, self.submissions.poll))
         self.schedule = ScheduledDocuments(
-            lambda: host.engine, lambda in_s: self._after(in_s, self.schedule.release_due), self.submissions.poll_then
+            engine, lambda in_s: self._after(in_s, self.schedule.release_due), self.submissions.poll_then
         )
 
     def begin(self) -> None:

@@ -71,7 +71,7 @@ async def send_all(sender: LocalNode, receiver: LocalNode, hub: HubNode) -> dict
         await until(lambda: lines(receiver, Event.SENDER_ACKED) == 2 and lines(sender, Event.DELIVERED) == 4)
         await until(lambda: lines(hub, Event.DROPPED) == 2 and lines(sender, Event.DROPPED) == 1)
         await hub.stop()
-        await until(lambda: sender.uplink.link is None)
+        await until(lambda: sender.parts.hub.link is None)
         for save_fwd, ack2 in CLASSES[2:4]:
             cancelled = await send("56001", save_fwd, ack2, "MATCHED")
             await client.request("msg.cancel", {"id": cancelled, "why": "not wanted"})

@@ -244,7 +244,7 @@ async def test_an_owner_has_a_limited_number_of_leases(site: Site) -> None:
 
 
 async def test_polls_that_wait_count_as_leases(site: Site, node: LocalNode) -> None:
-    program, inbox = await site.program("receive", inbox=site.inbox), node.inboxes.queue(site.inbox)
+    program, inbox = await site.program("receive", inbox=site.inbox), node.parts.inboxes.queue(site.inbox)
     polls = [asyncio.create_task(program.post("/inbox/receive?wait_s=60&max=2")) for _ in range(4)]
     await until(lambda: sum(poll.done() for poll in polls) + len(inbox._consumers) == len(polls))
     await send(site, *(bytes([number]) for number in range(8)))

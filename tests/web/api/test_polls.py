@@ -47,7 +47,7 @@ async def test_polls_without_space_for_the_answer_take_a_document_once(
 async def test_a_document_without_space_ends_all_polls_of_its_inbox(site: Site, node: LocalNode) -> None:
     program = await site.program("receive", inbox=site.inbox)
     polls = [asyncio.create_task(program.post("/inbox/receive", params={"wait_s": 60})) for _ in range(5)]
-    inbox = node.inboxes.queue(site.inbox)
+    inbox = node.parts.inboxes.queue(site.inbox)
     await until(lambda: len(inbox._consumers) == len(polls))
     release = site.web.memory.reserve_now(site.web.memory._size - 10, "others").release
     await send(site, bytes(1000))
@@ -63,7 +63,7 @@ async def test_while_the_audit_log_cannot_be_written_polls_take_a_document_once(
     async def unavailable(*_: object, **__: object) -> int:
         raise StoreUnavailable
 
-    program, inbox = await site.program("receive", inbox=site.inbox), node.inboxes.queue(site.inbox)
+    program, inbox = await site.program("receive", inbox=site.inbox), node.parts.inboxes.queue(site.inbox)
     with monkeypatch.context() as patch:
         patch.setattr(site.web.audit, "note", unavailable)
         polls = [asyncio.create_task(program.post("/inbox/receive", params={"wait_s": 60})) for _ in range(4)]
