@@ -36,9 +36,9 @@ from semq.service.clockwork import ScheduledJob
 from semq.service.credentials.identity import NodeIdentity, ring_of
 from semq.service.credentials.secrecy import sealing_of
 from semq.service.datagrams.ends import status_of
-from semq.service.ground import Ground
 from semq.service.links.rights import UMX
 from semq.service.node import APPLICATIONS, Node
+from semq.service.node_host import Ground
 from semq.store.unit import Recovered
 from semq.store.views import submissions
 from semq.store.views.messages import certificates

@@ -31,9 +31,9 @@ from semq.service.access import APPLICATIONS
 from semq.service.credentials.identity import NodeIdentity
 from semq.service.datagrams.ends import DiallingEnd, OfferingEnd
 from semq.service.engine_handle import EngineHandle
-from semq.service.ground import Ground
 from semq.service.links.rights import UMX
 from semq.service.links.sessions import Links
+from semq.service.node_host import Ground
 from semq.store.views.messages import waiting_for
 from semq.umx_t.address import Address
 

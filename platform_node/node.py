@@ -44,10 +44,10 @@ from semq.service.clockwork import ScheduledJob
 from semq.service.credentials.identity import NodeIdentity
 from semq.service.credentials.keyring import split
 from semq.service.datagrams.ends import OfferingEnd
-from semq.service.ground import Ground
 from semq.service.links.rights import UMX
 from semq.service.links.sessions import Links, NodeLink, Refuse
 from semq.service.node import APPLICATIONS, Node
+from semq.service.node_host import Ground
 from semq.service.operations.operation import OfferedOperation
 from semq.store.control.cluster import StoreState
 from semq.store.files import locked

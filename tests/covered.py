@@ -15,11 +15,9 @@ semq.cli.checkup.direct_links          flows/real_nodes/test_without_hub.py
 semq.service.links.rights              platform_node/test_logins.py
 local_node.ports                       local_node/operations/test_trace.py
 local_node.parts                       local_node/test_node.py
-local_node.link.hub                    flows/real_nodes/test_without_hub.py
 local_node.doors.notices               local_node/doors/test_sql_submissions.py
 semq.service.operations.ports           local_node/operations/test_table.py
 semq.service.engine_handle             service/test_node.py
-semq.service.ground                    service/test_node.py
 local_node.operations.certificates     cli/node/test_certificates.py
 local_node.virtual.institution         local_node/virtual/test_server.py
 local_node.virtual.operations          local_node/virtual/test_server.py
@@ -145,7 +143,6 @@ semq.service.database                  service/test_node.py
 semq.service.operations.census         service/operations/test_overview.py
 semq.service.operations.inquiry        flows/real_nodes/test_stuck.py
 semq.service.operations.node           service/monitoring/test_health.py
-semq.service.requirements              store/postgres/conditions/test_requirements.py
 semq.service.exchanged                 local_node/operations/test_missing.py
 semq.service.story                     local_node/operations/test_trace.py
 semq.store.broker.operations           broker/durable/test_journal.py

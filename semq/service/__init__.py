@@ -6,10 +6,9 @@
 |---------------------------------|-----------------------------------------------------------------------|
 | process                         | the operating-system process: start, signals, end                     |
 | node                            | the life of a node, and a new engine after a loss of the store        |
-| ground, engine_handle           | the first parts of a node; its present engine, as other parts see it  |
-| node_host                       | the resources of the process: port, database, connections             |
+| engine_handle                   | the present engine of a node, as its other parts see it               |
+| node_host                       | the resources of the process, and the first parts of a node           |
 | database, standby, housekeeping | the node's Postgres; the claim to its store; its regular cleaning     |
-| requirements                    | what the node's database lacks, for health                            |
 | clockwork                       | timers and scheduled jobs                                             |
 | clock_check                     | whether the clocks can be trusted with the deletion of rows by age    |
 | links                           | sessions at the node that accepts the connection: hub or direct link  |

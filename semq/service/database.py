@@ -1,13 +1,21 @@
-"""The database of a node: the configured one, or a Postgres of its own in its data directory."""
+"""The database of a node: the configured one, or a Postgres of its own in its data directory; its unmet requirements.
+
+The list of requirements is ``semq.store.postgres.conditions.requirements``, which the start of a node and ``semq
+doctor`` check, too.
+"""
 
 import asyncio
 from pathlib import Path
 
 from semq.config.settings import Settings
 from semq.errors import unusable_path_of
+from semq.service.clockwork import ScheduledJob
 from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.files import write_safely
 from semq.store.postgres import schema_version
+from semq.store.postgres.store import PostgresStore
+
+CHECK_S = 60.0  # between two checks of the requirements
 
 
 class NodeDatabase:
@@ -96,3 +104,19 @@ def _upgrade(url: str) -> None:
     from semq.store.postgres.migration import upgrade  # imports Alembic, which takes long
 
     upgrade(url)
+
+
+class Requirements:
+    """The unmet requirements of a running node, and sessions that hinder it, for health and status."""
+
+    def __init__(self, store: PostgresStore, poll_factor: float) -> None:
+        self._store = store
+        self._every_s = CHECK_S * poll_factor
+        self.unmet: list[str] = []
+
+    def jobs(self) -> list[ScheduledJob]:
+        return [ScheduledJob("requirements", self._every_s, self.check)]
+
+    async def check(self) -> None:
+        """Check the database again. Raises StoreUnavailable."""
+        self.unmet = await self._store.unmet_requirements()

@@ -37,22 +37,21 @@ from semq.service.clockwork import Clockwork, ScheduledJob
 from semq.service.companion.program import Companion, CompanionModule
 from semq.service.credentials.files import CredentialFiles
 from semq.service.credentials.secrecy import vault_of
+from semq.service.database import Requirements
 from semq.service.engine_handle import EngineHandle, NodeEngine
 from semq.service.errors import PortTaken
 from semq.service.figure_count import FigureCount
-from semq.service.ground import Ground
 from semq.service.housekeeping import Housekeeping
 from semq.service.monitoring.alerts import Alerts
 from semq.service.monitoring.health import FAILING, checks
 from semq.service.nightly_extract import DATABASE_VARIABLE, NightlyExtracts
-from semq.service.node_host import NodeHost
+from semq.service.node_host import Ground, NodeHost
 from semq.service.operations.audit import ActAudit
 from semq.service.operations.census import SharedCensus
 from semq.service.operations.operation import BoundOperation, OfferedOperation, Operation, bind
 from semq.service.operations.people import person
 from semq.service.operations.ports import OperatedNode
 from semq.service.operations.reload import Reloading, companion_settings
-from semq.service.requirements import Requirements
 from semq.service.standby import Claim
 from semq.service.telemetry.export import export_of
 from semq.store.broker.store import PostgresMessageStore

@@ -1,23 +1,31 @@
-"""The resources that a process gives to a node: ``Turn``, port, database, connections, and the rule for idle stores.
+"""The resources that a process gives to a node (``Turn``, port, database, connections, the rule for idle stores), and
+the ground, the parts that the node makes of them first.
 
 ``local_node.virtual`` has a subclass for a process in which the nodes of many institutions share these resources.
 """
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Any, Generic
 
+from msgspec import Struct
+
+from semq.broker.server import AmqpServer
+from semq.clock import Clock
 from semq.config.settings import Settings
+from semq.service.clock_check import ClockCheck
+from semq.service.clockwork import Clockwork
 from semq.service.database import NodeDatabase
+from semq.service.engine_handle import E_co, EngineHandle
 from semq.service.errors import PortTaken
 from semq.store.postgres.connections import NeverRests, OwnReaders, Readers, Rest
+from semq.store.postgres.store import PostgresStore
 from semq.transport.listener import ConnectionAcceptor, ListenerConfig
 from semq.transport.turn import Turn
-
-if TYPE_CHECKING:
-    from semq.broker.server import AmqpServer
+from semq.umx_t.address import Address
 
 
 class NodeHost:
@@ -42,7 +50,7 @@ class NodeHost:
         except OSError as error:
             raise PortTaken(host=host, port=port, fault=error.strerror or str(error)) from error
 
-    def shared_port(self, settings: Settings) -> "Callable[[AmqpServer, ListenerConfig], ConnectionAcceptor] | None":
+    def shared_port(self, settings: Settings) -> Callable[[AmqpServer, ListenerConfig], ConnectionAcceptor] | None:
         """Return the function that attaches a node's AMQP server to a shared port; None: the node has its own port."""
         return None
 
@@ -55,3 +63,21 @@ class NodeHost:
     def rest_rule(self) -> Rest:
         """Return the rule by which an idle store closes its connection for writing."""
         return NeverRests()
+
+
+class Ground(Struct, Generic[E_co], frozen=True):
+    """The first parts of a node, on which ``assemble`` of either kind of node builds the others."""
+
+    settings: Settings
+    address: Address
+    clock: Clock
+    clock_check: ClockCheck
+    poll_factor: float  #: multiplies the intervals of jobs that search the database for work
+    turn: Turn
+    engine: EngineHandle[E_co]
+    clockwork: Clockwork
+    store: PostgresStore
+    server: AmqpServer
+    link_bytes_max: int  #: the largest body on a link between nodes
+    login: Callable[[], Mapping[str, Any]]  #: returns the properties with which this node logs in at others
+    cleanup: AsyncExitStack  #: ends parts, the last one first

@@ -11,7 +11,7 @@ from semq.clock import SystemClock
 from semq.service import clockwork
 from semq.service.clockwork import BACKSTOP_S, ENGINE, Clockwork, ScheduledJob
 from semq.transport.turn import Turn
-from tests.engine_handles import handle_of
+from tests.service.engine_handles import handle_of
 
 
 class DueEngine:

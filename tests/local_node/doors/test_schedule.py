@@ -17,7 +17,7 @@ from semq.amqp.wire import Table
 from semq.app.client import Client
 from semq.app.errors import RefusedByNode
 from semq.clock import SystemClock
-from tests.engine_handles import handle_of
+from tests.service.engine_handles import handle_of
 from tests.service.inprocess import InProcess, ask, linked, linked_node
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until

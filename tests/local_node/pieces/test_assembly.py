@@ -18,7 +18,7 @@ from semq.umx_t.envelope import Attributes, Envelope
 from semq.umx_t.errors import BadManifest
 from semq.umx_t.locator import parse_lk0
 from semq.umx_t.pieces import MANIFEST_MAX, PiecesManifest, digest_of
-from tests.engine_handles import handle_of
+from tests.service.engine_handles import handle_of
 from tests.waiting import until
 
 A, B = Address(1, "10008"), Address(1, "56001")
