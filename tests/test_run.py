@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -174,6 +175,17 @@ def test_a_set_up_says_how_far_pip_is_and_repeats_its_errors(prepared: Path) -> 
     assert refused.returncode == 1
     assert refused.stderr.splitlines()[2:4] == ["ERROR: hashes differ:", "of x"]
     assert "pip could not install the requirements" in refused.stderr
+    assert re.search(
+        r"They come from a package registry.*\n  Free in .*checkout: [\d.]+[KMGT]?\. Repeat ./run", refused.stderr
+    )
+
+
+def test_a_set_up_that_cannot_make_its_environment_names_the_free_space(checkout: Path, tmp_path: Path) -> None:
+    python = simulate_interpreter(tmp_path / "one", "python3.11", optimized=True)
+    assert "Free there: unknown." in set_up(checkout, python.parent)  # without df
+    environment = {**os.environ, "PYTHON": str(python)}
+    done = subprocess.run([checkout / "run", "setup"], env=environment, capture_output=True, text=True, check=False)
+    assert re.search(rf"{python} could not make .*\. Free there: [\d.]+[KMGT]?\.\n", done.stderr)
 
 
 def test_each_group_of_a_set_up_ends_with_its_next_command(prepared: Path) -> None:
@@ -190,7 +202,7 @@ def test_a_set_up_begins_with_what_it_does_and_how_long_it_takes(checkout: Path,
     for command, says in (("semq", "well under a minute"), ("python", "with the packages of the tests, some minutes")):
         environment = {**os.environ, "PYTHON": str(python)}
         done = subprocess.run([checkout / "run", command], env=environment, capture_output=True, text=True, check=False)
-        line, _ = done.stderr.splitlines()
+        line, *_ = done.stderr.splitlines()
         assert line == f"Preparing {checkout / '.venv'} (first start; {says} with a fair network) ..."
 
 
