@@ -1,5 +1,6 @@
 """What mkdocs calls while it builds the site."""
 
+import logging
 import re
 from functools import cache
 
@@ -12,6 +13,7 @@ from documentation import links, markdown, sources
 from documentation.reference import pages as reference
 
 HEADING = re.compile(r"^#+ ((\d+(?:\.\d+)?)\.? .+)$", re.MULTILINE)
+LOG = logging.getLogger("mkdocs.plugins.documentation")  # the strict mode counts warnings below mkdocs
 _pages = sources.pages()
 _files = {place: file for file, place in _pages.items()}
 _copied = set[str]()
@@ -38,6 +40,13 @@ def on_page_markdown(text: str, page: Page, **_: object) -> str:
     source = _files[place]
     text = links.with_sections(text, source, sections())
     return markdown.for_the_site(links.relinked(text, source, _pages, _copied))
+
+
+def on_page_content(html: str, page: Page, **_: object) -> str:
+    """Warn of a code block that the parser takes for text."""
+    if "```" in html:
+        LOG.warning("%s: a block of code is not recognised: %.80s", page.file.src_uri, html[html.index("```") :])
+    return html
 
 
 @cache

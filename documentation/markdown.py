@@ -14,10 +14,11 @@ def for_the_site(text: str) -> str:
 def _lines(lines: list[str]) -> Iterator[str]:
     is_code, before, widths = False, "", list[int]()  # widths: of the items that are open, from outside in
     for line in lines:
+        was_code = is_code
         if line.lstrip().startswith("```"):
             is_code = not is_code
         indent = len(line) - len(line.lstrip())
-        if line.strip() and not is_code:
+        if line.strip() and not (was_code and is_code):  # also before code that is not indented as the item is
             while widths and indent < widths[-1]:
                 widths.pop()
         item = None if is_code else ITEM.match(line)

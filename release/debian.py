@@ -8,6 +8,8 @@ from pathlib import Path
 
 KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 NO_SERVICES = "#!/bin/sh\nexit 101\n"  # answer of policy-rc.d: packages start nothing
+# A frozen mirror keeps a release of unstable for longer than it is valid.
+ANY_DATE = ("-o", "Acquire::Check-Valid-Until=false")
 # Settings of this machine without which a root does not reach its registries
 OF_MACHINE = ("/etc/resolv.conf", "/etc/hosts", "/etc/pip.conf", "/etc/ssl/certs/ca-certificates.crt")
 
@@ -25,7 +27,7 @@ def make_root(root: Path, release: str, packages: Sequence[str]) -> None:
     policy.chmod(0o755)
     missing = [name for name in packages if not (root / f"var/lib/dpkg/info/{name}.list").exists()]
     if missing:
-        _run("chroot", str(root), "apt-get", "update", "-qq")
+        _run("chroot", str(root), "apt-get", *ANY_DATE, "update", "-qq")
         _run("chroot", str(root), "apt-get", "install", "-qq", "-y", "--no-install-recommends", *missing)
 
 
@@ -45,4 +47,5 @@ def inside(root: Path, *, network: bool = True) -> list[str]:
 
 
 def _run(*command: str) -> None:
-    subprocess.run(command, check=True, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
+    own = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    subprocess.run(command, check=True, env=own, capture_output=True, text=True)

@@ -71,7 +71,11 @@ def here(archives: tuple[Path, Path], pythons: Sequence[str]) -> Iterator[Instal
 
 def in_root(root: Path, release: str, wheel: Path) -> Iterator[InstallationResult]:
     """Install the wheel by pip and pipx in a root of a release of Debian."""
-    make_root(root, release, NEEDED)
+    try:
+        make_root(root, release, NEEDED)
+    except subprocess.CalledProcessError as error:
+        yield InstallationResult(f"Debian {release}", "", "debootstrap", ok=False, fault=_last_line(error))
+        return
     share_network_settings(root)
     version = (root / "etc/debian_version").read_text().strip()
     for by in ("pip", "pipx"):
@@ -105,8 +109,7 @@ def _try(place: TrialPlace, system: str, python: str, by: str, archive: Path) ->
         (place.folder / "tour").mkdir()
         out = place.call(python, str(place.seen / "tour.py"), semq, str(place.seen / "tour"))
     except subprocess.CalledProcessError as error:
-        last = (error.stdout or error.stderr).strip().rpartition("\n")[2]
-        return InstallationResult(system, version, name, ok=False, fault=last[-500:])
+        return InstallationResult(system, version, name, ok=False, fault=_last_line(error))
     return InstallationResult(system, version, name, ok=True, steps=len(json.loads(out)["steps"]))
 
 
@@ -127,6 +130,10 @@ def _install(place: TrialPlace, python: str, by: str, archive: Path) -> str:
             variables = {"UV_TOOL_DIR": str(place.seen / "uv"), "UV_TOOL_BIN_DIR": str(programs)}
             place.call(_of_this_environment("uv"), "tool", "install", "--python", python, str(copied), **variables)
     return str(programs / "semq")
+
+
+def _last_line(error: subprocess.CalledProcessError) -> str:
+    return str(error.stdout or error.stderr).strip().rpartition("\n")[2][-500:]
 
 
 def _of_this_environment(program: str) -> str:

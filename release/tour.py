@@ -6,6 +6,7 @@ status is 0 only if every step went well. Needs only Python's own library, and i
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 HTTP_OFFSET = 10  # `semq node init` gives the console this port above the AMQP port
+PORTS = range(20_000, 32_000)  # below those of connections: net.ipv4.ip_local_port_range
 INSTITUTIONS = ("10008", "56001")
 DOCUMENT = bytes(range(256)) * 40
 
@@ -115,14 +117,19 @@ class Tour:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return free ports of the loopback address whose companions of the console are free, too."""
+    """Return free ports of the loopback address whose companions of the console are free, too.
+
+    None is one that the system gives to connections, which could take it before a node does.
+    """
     with ExitStack() as held:
         free: list[int] = []
-        while len(free) < count:
-            port = held.enter_context(_bound(0)).getsockname()[1]
+        for port in random.sample(PORTS, len(PORTS)):
+            if len(free) == count:
+                break
             try:
+                held.enter_context(_bound(port))
                 held.enter_context(_bound(port + HTTP_OFFSET))
-            except (OSError, OverflowError):
+            except OSError:
                 continue
             free.append(port)
         return free

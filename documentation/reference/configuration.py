@@ -31,11 +31,11 @@ def page() -> Iterator[str]:
                 yield from (plain(" ".join(text.split())), "")
                 break
         of_section = [row for row in rows() if row.key.partition(".")[0] == name]
-        yield from table(("key", "type", "default", "reload", "example", "meaning"), map(_cells, of_section))
+        yield from table(("key", "meaning", "type", "default", "reload", "example"), map(_cells, of_section))
 
 
 def _cells(row: SettingRow) -> tuple[str, ...]:
     type_ = row.type.replace("number", row.unit, 1) if row.unit else row.type
     default = "required" if row.is_required else code(row.default)
     key = row.key.partition(".")[2].removeprefix(f"{NAME}.")
-    return code(key), type_, default, "yes" if row.is_reloaded else "", code(row.example), plain(row.meaning)
+    return code(key), plain(row.meaning), type_, default, "yes" if row.is_reloaded else "", code(row.example)

@@ -15,3 +15,8 @@ def test_the_rest_of_an_item_is_moved_to_four_spaces() -> None:
 def test_code_is_not_a_list() -> None:
     text = "```\n- one\n  2. two\n```\n\n    - indented\n"
     assert for_the_site(text) == text
+
+
+def test_code_after_a_list_keeps_its_characters_and_code_in_an_item_is_moved() -> None:
+    assert for_the_site("1. one\n\n```\ncode\n```\n") == "1. one\n\n```\ncode\n```\n"
+    assert for_the_site("1. one\n   ```\n   code\n   ```\n") == "1. one\n    ```\n    code\n    ```\n"

@@ -14,7 +14,8 @@ import pytest
 from semq.installation.configuration import free_ports
 from tests.house.sources import ROOT
 
-BLOCK = re.compile(r"^```console(?: title=\"([^\"]*)\")?(?: stop=\"([^\"]*)\")?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"^```console(?: title=\"([^\"]*)\")?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+STOP = re.compile(r"Ctrl-C in (terminal \d)")
 PORTS = ("17670", "17680", "17671", "17681", "17672", "17682")
 INSTALLATION = ("python3 -m venv", ". venv/", "pip install")  # tests of the archives install them
 
@@ -28,11 +29,16 @@ class Typed(NamedTuple):
 
 
 def blocks(text: str) -> Iterator[Typed]:
-    terminal = ""
-    for title, stopped, lines in BLOCK.findall(text):
-        terminal = title.partition(":")[0] or terminal
-        commands = [line.removeprefix("$ ") for line in lines.splitlines() if line.startswith("$ ")]
-        yield Typed(terminal, stopped, [each for each in commands if not each.startswith(INSTALLATION)])
+    terminal, end = "", 0
+    for block in BLOCK.finditer(text):
+        stopped, end = STOP.search(text, end, block.start()), block.end()
+        terminal = (block[1] or "").partition(":")[0] or terminal
+        commands = [
+            line.removeprefix("$ ") for line in block[2].replace("\\\n", "").splitlines() if line.startswith("$ ")
+        ]
+        yield Typed(
+            terminal, stopped[1] if stopped else "", [each for each in commands if not each.startswith(INSTALLATION)]
+        )
 
 
 class Terminals:
