@@ -8,7 +8,6 @@ trusts this authority only, and the token is sent there.
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -64,7 +63,7 @@ async def enrol(ring: KeyRing, hub: HubAddress, fingerprint: str, token: str, cl
     trust = await _authority(hub, fingerprint)
     context, user = client_context(trust, None, hub.tls_minimum), f"enroll/{ring.node}"
 
-    async def send_request(request: str) -> Mapping[str, Any]:
+    async def send_request(request: str) -> Mapping[str, object]:
         try:
             return await _send(hub, context, clock, "enroll", {"token": token, "request": request}, user, token)
         except RefusedByPeer as error:
@@ -101,7 +100,7 @@ async def renew(ring: KeyRing, hub: HubAddress, trust: TrustStore, clock: Clock)
         else:
             return untested
 
-    async def send_request(request: str) -> Mapping[str, Any]:
+    async def send_request(request: str) -> Mapping[str, object]:
         return await _send(hub, client_context(trust, ring, hub.tls_minimum), clock, "renew", {"request": request})
 
     answer = await _request_certificate(ring, clock, send_request)
@@ -111,8 +110,8 @@ async def renew(ring: KeyRing, hub: HubAddress, trust: TrustStore, clock: Clock)
 
 
 async def _request_certificate(
-    ring: KeyRing, clock: Clock, send_request: Callable[[str], Awaitable[Mapping[str, Any]]]
-) -> Mapping[str, Any]:
+    ring: KeyRing, clock: Clock, send_request: Callable[[str], Awaitable[Mapping[str, object]]]
+) -> Mapping[str, object]:
     """Return the hub's answer for the key in slot next; if the hub has revoked that key, for a new key."""
     try:
         return await send_request(new_request(ring.next_key(), ring.node).decode("ascii"))
@@ -151,7 +150,7 @@ async def _authority(hub: HubAddress, fingerprint: str) -> TrustStore:
     return trust
 
 
-async def _greeting(hub: HubAddress) -> Mapping[str, Any]:
+async def _greeting(hub: HubAddress) -> Mapping[str, object]:
     """Return the server properties of connection.start, from an unauthenticated connection."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -184,10 +183,10 @@ async def _send(
     context: ssl.SSLContext,
     clock: Clock,
     operation: str,
-    arguments: Mapping[str, Any],
+    arguments: Mapping[str, object],
     user: str = "",
     password: str | None = None,
-) -> Mapping[str, Any]:
+) -> Mapping[str, object]:
     config = DialConfig(
         hub.host, hub.port, VIRTUAL_HOST, user, password, tls=context, limits=ConnectionLimits(heartbeat=10),
         product=PRODUCT, check=must_be_hub,

@@ -40,7 +40,7 @@ class SuccessionDuty:
         self._renewal: asyncio.Task[None] | None = None
         self._fault = ""
 
-    async def carry_out(self, question: SuccessionQuestion) -> dict[str, Any]:
+    async def carry_out(self, question: SuccessionQuestion) -> dict[str, object]:
         """Carry out the request, and return which authorities are trusted now. A renewal is begun, and not awaited.
 
         Raises WrongAuthority, NoIdentity, TrustUnreadable, TrustNeeded.

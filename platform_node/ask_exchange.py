@@ -118,7 +118,7 @@ class AskService:
         """Return the handlers of questions of other instances."""
         return {LINES: self._own_lines, STORY: self._story_of_linked_node, EXCHANGED: self._own_stored_page}
 
-    async def _own_lines(self, arguments: Mapping[str, Any], caller: Caller) -> LedgerLines:
+    async def _own_lines(self, arguments: Mapping[str, object], caller: Caller) -> LedgerLines:
         return await self._node.store.execute(messages.trace, str(arguments["lk0"]))
 
     async def _story_of_linked_node(self, arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
@@ -138,7 +138,7 @@ class AskService:
         unreached = [store_text(answer.store) for answer in answers if answer.unreached or answer.error]
         return sorted(events, key=lambda line: int(line["at"])), unreached
 
-    async def _stored_page(self, asker: str, question: PartnerQuestion) -> dict[str, Any]:
+    async def _stored_page(self, asker: str, question: PartnerQuestion) -> dict[str, object]:
         """Return a page of the documents of an institution that the hub has stored. Its stores answer in turn."""
         arguments = {"asker": asker, "since": question.since, "place": question.place_in_store}
         member, number = self._node.membership, question.store
@@ -177,7 +177,7 @@ class AskService:
             return {"node": other_end, "unanswered": str(error)}
         return self._answer(other_end, answer)
 
-    def _answer(self, other_end: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+    def _answer(self, other_end: str, answer: Mapping[str, object]) -> dict[str, object]:
         result = answer.get("result") if answer.get("ok") else None
         if not isinstance(result, dict):
             return {"node": other_end, "unanswered": _error_text(answer.get("error"))}
@@ -215,7 +215,7 @@ def _about(lk0: LK0, asker: str, nonce: str) -> dict[str, str]:
     return {"lk0": str(lk0), "asker": asker, "nonce": nonce}
 
 
-def _error_text(error: Any) -> str:
+def _error_text(error: object) -> str:
     fields = error if isinstance(error, Mapping) else {}
     return shortened(f"{fields.get('code')} {fields.get('text')}", 300)
 

@@ -166,7 +166,7 @@ def _check_names(part: str, names: Iterable[str], institutions: Collection[str])
         ).with_remedy(f'Correct the name, or add the institution: a table [nodes."{unknown[:64]}"].')
 
 
-def _located(content: dict[str, Any], fault: str) -> str:
+def _located(content: dict[str, object], fault: str) -> str:
     """Return a fault with the name of the institution in place of ``$.nodes[...]``, which msgspec writes."""
     nodes = content.get("nodes")
     for name, value in nodes.items() if isinstance(nodes, dict) else ():

@@ -4,7 +4,6 @@ import asyncio
 import ssl
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 import structlog
@@ -106,7 +105,7 @@ class HubNode(Node[HubEngine]):
     def tls(self) -> ssl.SSLContext | None:
         return self.node_identity.server_tls() if self.node_identity is not None else None
 
-    def greeting(self) -> Mapping[str, Any]:
+    def greeting(self) -> Mapping[str, object]:
         # Nodes that enrol compare the authority with the operator's fingerprint.
         authority = self.registry.authority
         return {"authority": authority.pem.decode("ascii")} if authority is not None else {}

@@ -59,7 +59,7 @@ def fact_text(value: Any) -> str:
     return ", ".join(map(str, value)) if type(value) in (list, tuple, set, frozenset) else str(value)
 
 
-def _quoted(value: Any) -> str:
+def _quoted(value: object) -> str:
     text = fact_text(value)
     return text if value is None or isinstance(value, int | float) else repr(text)
 

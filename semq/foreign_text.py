@@ -6,7 +6,6 @@ breaks, characters without a width, characters that reverse the reading order, a
 
 import json
 import re
-from typing import Any
 
 SHOWN_MAX = 4000  # characters of one shown text
 REPLACEMENT = "\ufffd"
@@ -50,7 +49,7 @@ def in_page(text: str) -> str:
     return _IN_PAGE.sub(REPLACEMENT, text)
 
 
-def json_text(value: Any) -> str:
+def json_text(value: object) -> str:
     """Return data as JSON on one line, with escapes for invisible characters. Numbers must be finite.
 
     Objects without a form in JSON become texts.

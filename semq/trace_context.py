@@ -7,7 +7,7 @@ and stage, so each node can calculate the ids of spans of other nodes.
 import re
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 PARENT, STATE = "traceparent", "tracestate"
 NAMES = (PARENT, STATE)
@@ -26,7 +26,7 @@ class TraceParent(NamedTuple):
     state: str = ""
 
 
-def trace_context(headers: Mapping[str, Any]) -> dict[str, str]:
+def trace_context(headers: Mapping[str, object]) -> dict[str, str]:
     """Return the valid headers; none if ``traceparent`` is missing or invalid (Trace Context, 3.3)."""
     parent, state = headers.get(PARENT), headers.get(STATE)
     if not isinstance(parent, str) or not _PARENT.fullmatch(parent):
@@ -35,7 +35,7 @@ def trace_context(headers: Mapping[str, Any]) -> dict[str, str]:
     return {PARENT: parent} | ({STATE: state} if _STATE.fullmatch(state) else {})
 
 
-def sampled_parent(headers: Mapping[str, Any], lk0: str, ratio: float) -> TraceParent | None:
+def sampled_parent(headers: Mapping[str, object], lk0: str, ratio: float) -> TraceParent | None:
     """Return the parent of a document's spans, or None if the document is not sampled.
 
     The flag of a valid ``traceparent`` decides. Of other documents, the share ``ratio`` is sampled, chosen by LK0:

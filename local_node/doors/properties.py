@@ -31,7 +31,7 @@ DELAY_MAX_MS = TIMER_MAX_MS
 SHORT_MAX = 255  # bytes of a short string (AMQP 0-9-1 section 4.2.5.3)
 
 
-def given_headers(header: ContentHeader) -> tuple[dict[str, Any], bytes]:
+def given_headers(header: ContentHeader) -> tuple[dict[str, object], bytes]:
     """Return the headers with ``@`` of a document, and its other headers encoded, with the properties in CARRIED.
 
     Times that AMQP states in seconds (letter T) become milliseconds in the first. A header of the application has
@@ -57,7 +57,7 @@ def _field(property_: str, raw: bytes) -> bytes:
     return b"T" + raw if property_ == "timestamp" else b"S" + long_string(raw[1:])
 
 
-def expires_at(header: ContentHeader, headers: Mapping[str, Any], now_ms: int) -> int | None:
+def expires_at(header: ContentHeader, headers: Mapping[str, object], now_ms: int) -> int | None:
     """Return the expiry (ms since 1970) from the property ``expiration``; None without it, or if @ExpiresAt is given.
 
     Raises PreconditionFailed if the property is not a valid number of milliseconds.
@@ -67,7 +67,7 @@ def expires_at(header: ContentHeader, headers: Mapping[str, Any], now_ms: int) -
     return now_ms + (read_expiration(header.expiration) or 0)
 
 
-def with_delay(headers: dict[str, Any], fields: bytes, now_ms: Callable[[], int]) -> dict[str, Any]:
+def with_delay(headers: dict[str, object], fields: bytes, now_ms: Callable[[], int]) -> dict[str, object]:
     """Return the headers; if @NotBefore is not given, it is computed from the field ``x-delay`` (milliseconds).
 
     Raises BadAttribute if ``x-delay`` is not a number from 0 to DELAY_MAX_MS.

@@ -97,7 +97,9 @@ def _locator(core: Core, row: Submitted) -> LK0:
     return parse_lk0(row.lk0) if row.envelope else core.new_lk0()
 
 
-def _record_end(core: Core, unit: Unit, row: Submitted, lk0: LK0, at: int, outcome: str, reason: Reason) -> list[Any]:
+def _record_end(
+    core: Core, unit: Unit, row: Submitted, lk0: LK0, at: int, outcome: str, reason: Reason
+) -> list[object]:
     """Write the ledger line of an ended submission, and return the prepared event about it."""
     unit.ledger.append(ledger_line(row, lk0, at, Event.REFUSED, " ".join(reason)))
     events: list[Any] = []

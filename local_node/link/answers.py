@@ -120,7 +120,7 @@ class Answers:
             raise Unavailable(BUSY)
         return await self._story(lk0, asker, nonce, "")
 
-    async def exchanged_page(self, question: ExchangedQuestion, asker: str, nonce: str) -> Mapping[str, Any]:
+    async def exchanged_page(self, question: ExchangedQuestion, asker: str, nonce: str) -> Mapping[str, object]:
         """Return a page of exchanged documents for a partner that asks directly. Raises NotTold, Unavailable."""
         if not self._admit_question():
             raise Unavailable(BUSY)
@@ -132,7 +132,7 @@ class Answers:
         text = msgspec.json.encode({"rows": rows, "next": following})
         return self._signed(exchanged.signed_bytes(str(self._node.address), asker, nonce, question, text), text)
 
-    async def _story(self, locator: str, asker: str, nonce: str, hub: str) -> Mapping[str, Any]:
+    async def _story(self, locator: str, asker: str, nonce: str, hub: str) -> Mapping[str, object]:
         self._check_willing()
         lk0, own = str(parse_lk0(locator)), str(self._node.address)
         events = await self._node.store.execute(messages.trace, lk0)
@@ -144,7 +144,7 @@ class Answers:
         if section is not None and not section.answer_partners:
             raise NotTold
 
-    def _signed(self, signed: bytes, text: bytes) -> Mapping[str, Any]:
+    def _signed(self, signed: bytes, text: bytes) -> Mapping[str, object]:
         return {"node": str(self._node.address), "story": text.decode(), "signature": story.sign(self._keys, signed)}
 
     @property
@@ -152,7 +152,7 @@ class Answers:
         return self._node.sealing.keys if self._node.sealing is not None else None
 
 
-def _answer(channel: ClientChannel, correlation_id: str, answer: Mapping[str, Any]) -> None:
+def _answer(channel: ClientChannel, correlation_id: str, answer: Mapping[str, object]) -> None:
     body = msgspec.json.encode(answer)
     properties = Properties(content_type="application/json", correlation_id=correlation_id)
     try:

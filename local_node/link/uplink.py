@@ -140,7 +140,7 @@ class Uplink:
         addresses: DialAddresses,
         settings: UplinkSettings,
         engine: EngineHandle[LocalEngine],
-        identity: Callable[[], Mapping[str, Any]],
+        identity: Callable[[], Mapping[str, object]],
         clock: Clock,
         turn: Turn,
         answer_questions: Callable[[ClientLink], Awaitable[None]] = _answer_nothing,

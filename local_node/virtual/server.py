@@ -153,7 +153,7 @@ class VirtualServer:
         await asyncio.gather(*(institution.end() for institution in self.institutions.values()))
 
 
-async def _reload(institution: HostedInstitution) -> dict[str, Any]:
+async def _reload(institution: HostedInstitution) -> dict[str, object]:
     """Reload one institution, and return the changes or the fault; restart it if it does not run."""
     node = institution.node
     if node is None:

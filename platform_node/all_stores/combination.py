@@ -74,7 +74,7 @@ def census(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"as_of": _oldest(answers), **_sum(figures), "pairs": pairs, "inboxes": inboxes, "oldest": oldest}
 
 
-def pairs(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
+def pairs(answers: Answers, arguments: Mapping[str, object]) -> Rows:
     """Return the sums of the documents of each pair."""
     sums: dict[tuple[str, str], Counter[str]] = {}
     for _, answer in answers:
@@ -92,7 +92,7 @@ def ended(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def traffic(answers: Answers, arguments: Mapping[str, Any]) -> TrafficFigures:
+def traffic(answers: Answers, arguments: Mapping[str, object]) -> TrafficFigures:
     """Return the sums of the documents over time."""
     return merged([msgspec.convert(answer, TrafficFigures, strict=False) for _, answer in answers])
 
@@ -138,7 +138,7 @@ def stores(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
     return [row | ({"asked": asked[name]} if "asked" in row else {}) for name, row in chosen.items()]
 
 
-def prefer_row(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def prefer_row(answers: Answers, arguments: Mapping[str, object]) -> dict[str, object]:
     """Return the answer of the store that has the row of the message, otherwise of a store that has ledger lines."""
     store, message = min(answers, key=lambda answer: bool(answer[1].get("cleaned")))
     others = [store_text(other) for other, _ in answers if other != store]

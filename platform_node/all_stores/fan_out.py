@@ -58,7 +58,7 @@ class FannedOperation(Struct, frozen=True):
     operation: Operation
     run: Callable[[Given, Caller], Awaitable[Any]]
 
-    async def __call__(self, given: Given, caller: Caller) -> Any:
+    async def __call__(self, given: Given, caller: Caller) -> object:
         """Run the operation. Raises BadArguments, StoresUnreached, and refusals of the stores."""
         read_arguments(self.operation.name, self.operation.arguments, given)
         return await self.run({name: value for name, value in given.items() if value is not None}, caller)
@@ -103,7 +103,7 @@ class FanOut:
     async def ask_all(self, name: str, given: Given, caller: Caller) -> list[StoreAnswer]:
         return await asyncio.gather(*(self._ask(store, name, given, caller) for store in self._hub.stores()))
 
-    async def ask_and_combine(self, name: str, given: Given, caller: Caller, combine: Combine) -> Any:
+    async def ask_and_combine(self, name: str, given: Given, caller: Caller, combine: Combine) -> object:
         answered = await self.ask_all(name, given, caller)
         results = [(answer.store, _result(answer)) for answer in answered if not answer.unreached]
         arguments = read_arguments(name, self._own[name].operation.arguments, given)

@@ -102,7 +102,7 @@ class StoreQuestions:
             return StoreAnswer(store, unreached=NOT_SERVED)
         return (await self.ask_life(life, operation, arguments, user))._replace(store=store)
 
-    async def ask_life(self, life: int, operation: str, arguments: Mapping[str, Any], user: str) -> StoreAnswer:
+    async def ask_life(self, life: int, operation: str, arguments: Mapping[str, object], user: str) -> StoreAnswer:
         """Ask an incarnation. The answer names no store. Raises nothing."""
         self._last_number += 1
         number = self._last_number
@@ -173,7 +173,7 @@ class StoreQuestions:
             packed = _pack({"unreached": TOO_LARGE})
         self._carrier.to_front(life, Reply(question.number, packed))
 
-    async def _answer_content(self, question: Question) -> dict[str, Any]:
+    async def _answer_content(self, question: Question) -> dict[str, object]:
         handler = self.handlers.get(question.operation)
         try:
             if len(self._answering) > CONCURRENT_MAX:
@@ -189,12 +189,12 @@ class StoreQuestions:
             return {"error": describe(SemqError("The instance failed on this question; its log has the reason."))}
 
 
-def as_received(value: Any) -> Any:
+def as_received(value: object) -> object:
     """Return a result in the form in which it arrives from another instance."""
     return msgspec.json.decode(msgspec.json.encode(value, enc_hook=str))
 
 
-def _pack(answer: Mapping[str, Any]) -> bytes:
+def _pack(answer: Mapping[str, object]) -> bytes:
     return zlib.compress(msgspec.json.encode(answer, enc_hook=str), COMPRESSION)
 
 

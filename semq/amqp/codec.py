@@ -114,7 +114,7 @@ def decode_method(payload: bytes, depth: int = TABLE_DEPTH) -> Method:
         raise error.at(*ids) from None
 
 
-def _arguments(payload: bytes, plan: tuple[ArgumentStep, ...], depth: int) -> list[Any]:
+def _arguments(payload: bytes, plan: tuple[ArgumentStep, ...], depth: int) -> list[object]:
     values: list[Any] = []
     at = IDS.size
     for kind, names in plan:

@@ -47,7 +47,7 @@ PROPERTY_TYPES: dict[str, tuple[Callable[[Any], bytes], int]] = {
 }
 NAMES: Final = tuple(name for name, _ in PROPERTIES)
 FLAGS: dict[str, int] = {name: 0x8000 >> number for number, name in enumerate(NAMES)}
-WRITERS: dict[str, Callable[[Any], bytes]] = {name: PROPERTY_TYPES[kind][0] for name, kind in PROPERTIES}
+WRITERS: dict[str, Callable[[object], bytes]] = {name: PROPERTY_TYPES[kind][0] for name, kind in PROPERTIES}
 SIZES: dict[str, int] = {name: PROPERTY_TYPES[kind][1] for name, kind in PROPERTIES}
 NO_CHANGES: Mapping[str, FieldValue] = {}
 NO_FIELDS: Final = LONG.pack(0)  # an empty table
@@ -129,7 +129,7 @@ class ContentHeader:
         self.body_size = body_size
         self.depth = depth
         self.spans: dict[str, tuple[int, int]] | None = None  # positions of the properties, found on the first access
-        self._table: dict[str, Any] | None = None
+        self._table: dict[str, object] | None = None
 
     content_type = LazyProperty(_text)
     content_encoding = LazyProperty(_text)
@@ -158,7 +158,7 @@ class ContentHeader:
                 raise error.at(BASIC, 0) from None
         return self._table
 
-    def split_headers(self) -> tuple[dict[str, Any], bytes]:
+    def split_headers(self) -> tuple[dict[str, object], bytes]:
         """Return the headers whose names begin with ``@``, decoded, and the encoded fields of all others."""
         span = (self.locate() if self.spans is None else self.spans).get("headers")
         if span is None:
@@ -268,7 +268,7 @@ def _layout(flags: int) -> tuple[tuple[str, int], ...]:
     return layout
 
 
-def _encode_property(name: str, value: Any) -> bytes:
+def _encode_property(name: str, value: object) -> bytes:
     try:
         return WRITERS[name](value)
     except (struct.error, TypeError, AttributeError) as error:

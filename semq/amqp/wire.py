@@ -124,7 +124,7 @@ def read_long_string(data: bytes, at: int) -> tuple[bytes, int]:
 # Field tables: decoding
 
 # letter -> (reader, size in bytes)
-NUMBERS: dict[int, tuple[Callable[[bytes, int], tuple[Any, ...]], int]] = {
+NUMBERS: dict[int, tuple[Callable[[bytes, int], tuple[object, ...]], int]] = {
     ord(letter): (Struct(">" + form).unpack_from, Struct(">" + form).size)
     for letter, form in zip("tbBsuIilLfd", "?bBhHiIqqfd", strict=True)
 }
@@ -185,12 +185,12 @@ def read_table(data: bytes, at: int, depth: int) -> tuple[dict[str, Any], int]:
     return table, end
 
 
-def split_table(table: bytes, depth: int = TABLE_DEPTH) -> tuple[dict[str, Any], bytes]:
+def split_table(table: bytes, depth: int = TABLE_DEPTH) -> tuple[dict[str, object], bytes]:
     """Return the fields of an encoded table whose names begin with ``@``, decoded, and the bytes of the others.
 
     The bytes of the others are checked like those of a decoded table. Raises ``FrameError`` or ``SyntaxFault``.
     """
-    decoded: dict[str, Any] = {}
+    decoded: dict[str, object] = {}
     others: list[bytes] = []
     names: set[bytes] = set()
     at = others_at = 4
@@ -231,7 +231,7 @@ def find_fields(fields: bytes, names: Collection[str]) -> dict[str, bytes]:
     return found
 
 
-def decode_fields(fields: bytes) -> dict[str, Any]:
+def decode_fields(fields: bytes) -> dict[str, object]:
     """Return the values of encoded fields. Raises ``FrameError`` or ``SyntaxFault``."""
     return decode_table(long_string(fields), 0, DEPTH_MAX)[0]
 
@@ -249,7 +249,7 @@ def _after_value(data: bytes, at: int, depth: int) -> int:
     return stop
 
 
-def read_value(data: bytes, at: int, depth: int) -> tuple[Any, int]:
+def read_value(data: bytes, at: int, depth: int) -> tuple[object, int]:
     """Return the value whose letter is at ``at``, and the next position. ``depth``: of the enclosing table or array."""
     kind = data[at]
     if kind in NUMBERS:
@@ -273,7 +273,7 @@ def _read_octets(data: bytes, at: int, _depth: int) -> tuple[bytes, int]:
     return read_long_string(data, at)
 
 
-def _read_array(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
+def _read_array(data: bytes, at: int, depth: int) -> tuple[list[object], int]:
     if not depth:
         raise SyntaxFault("a table or array is nested too deeply")
     end = at + 4 + _read_long(data, at)[0]
@@ -302,7 +302,7 @@ def _read_nothing(_data: bytes, at: int, _depth: int) -> tuple[None, int]:
 
 DECIMAL = Struct(">Bi")
 STRINGS = b"Sx"
-READERS: dict[int, Callable[[bytes, int, int], tuple[Any, int]]] = {
+READERS: dict[int, Callable[[bytes, int, int], tuple[object, int]]] = {
     ord("S"): _read_string,
     ord("x"): _read_octets,
     ord("F"): read_table,

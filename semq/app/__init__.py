@@ -37,7 +37,7 @@ returns the state of a submission. ``Handlers`` registers functions for received
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from semq.app.client import Client
 from semq.app.errors import (
@@ -97,7 +97,7 @@ LAZY_NAMES = {
 }  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import ``sql`` and ``handlers`` on first use: SQLAlchemy and XML would slow the start of AMQP clients."""
     if name not in LAZY_NAMES:
         raise AttributeError(name)

@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterable, Callable, Coroutine
 from functools import partial
-from typing import Any
 
 from semq.app.client import Client
 from semq.app.values import Document, DocumentEvent
@@ -20,7 +19,7 @@ log = logging.getLogger(__name__)
 class DocumentTasks:
     """The tasks of one inbox. ``handle`` is called with the LK0 of a document, and has to settle ``last(lk0)``."""
 
-    def __init__(self, handle: Callable[[str], Coroutine[Any, Any, None]]) -> None:
+    def __init__(self, handle: Callable[[str], Coroutine[object, object, None]]) -> None:
         self._handle = handle
         self._last: dict[str, Document] = {}  #: LK0 | last delivery of the document
 
@@ -60,7 +59,7 @@ class EventTasks:
     ``DocumentEvent.id`` identifies an event that is delivered again; events without one count as different.
     """
 
-    def __init__(self, handle: Callable[[DocumentEvent], Coroutine[Any, Any, None]]) -> None:
+    def __init__(self, handle: Callable[[DocumentEvent], Coroutine[object, object, None]]) -> None:
         """``handle`` is called with each event, which is acknowledged afterwards."""
         self._handle = handle
         self._deliveries: dict[str, DocumentEvent] = {}  #: by id, the last delivery of an event whose task runs

@@ -140,7 +140,7 @@ class IncompleteAnswer(_NodeError, Unavailable):
     code = "SEMQ-1315"
     remedy = "`semq hub instances` shows the instance of each store; repeat when all of them run."
 
-    def __init__(self, error: Mapping[str, Any], result: Any) -> None:
+    def __init__(self, error: Mapping[str, object], result: object) -> None:
         super().__init__(error)
         self.result = result  #: answer of the stores that were reached; None: they found nothing
 
@@ -155,7 +155,7 @@ class NoReceiptRequested(BadInput):
     )
 
 
-def node_error(error: Mapping[str, Any], result: Any = None) -> RefusedByNode | NodeBusy | IncompleteAnswer:
+def node_error(error: Mapping[str, object], result: object = None) -> RefusedByNode | NodeBusy | IncompleteAnswer:
     """Return the error that a node describes in an answer. ``result``: see IncompleteAnswer."""
     if error.get("code") == STORES_UNREACHED:
         return IncompleteAnswer(error, result)

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 from semq.amqp.errors import AmqpError, ChannelException
 from semq.amqp.events import Delivered
@@ -205,7 +205,7 @@ class _Room:
         self._start(self._change(1))
         hold(unkept, lambda: self._start(self._give_back(unkept.delivery_tag)))
 
-    def _start(self, change: Coroutine[Any, Any, None]) -> None:
+    def _start(self, change: Coroutine[object, object, None]) -> None:
         task = asyncio.get_running_loop().create_task(change)
         self._changes.add(task)
         task.add_done_callback(self._changes.discard)

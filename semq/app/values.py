@@ -174,7 +174,7 @@ class Document:
 DESCRIBED = tuple(each.name for each in fields(Document) if each.name != "body" and not each.name.startswith("_"))
 
 
-def _for_json(value: Any) -> Any:
+def _for_json(value: object) -> object:
     """Return a value for JSON: bytes as hexadecimal text; AMQP timestamps as numbers; AppKeys, times, decimals, NaN and
     infinity as texts."""
     match value:

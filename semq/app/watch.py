@@ -62,7 +62,7 @@ class Watch:
             raise NoReceiptRequested(name=record.get("name"), lk0=record["lk0"])
         return record, fate
 
-    async def _until_known(self, lk0: str, until: float) -> tuple[Mapping[str, Any], Fate | None]:
+    async def _until_known(self, lk0: str, until: float) -> tuple[Mapping[str, object], Fate | None]:
         """Return the last record of a document, and its outcome if there is one before ``until``.
 
         An accepted SQL submission becomes a document with another locator, which events use.
@@ -135,7 +135,7 @@ class Watch:
 OUTCOME_OF_RECEIVED = {"RECV": "DELIVERED", "DONE": "DELIVERED", "REJ": "REJECTED", "VOID": "CANCELLED"}
 
 
-def read_fate(record: Mapping[str, Any]) -> Fate | None:
+def read_fate(record: Mapping[str, object]) -> Fate | None:
     """Return the outcome according to the node's record; None while there is none."""
     outcome = record.get("outcome")
     if not outcome and record.get("side") == "inbound":
@@ -143,7 +143,7 @@ def read_fate(record: Mapping[str, Any]) -> Fate | None:
     return Fate(str(record["lk0"]), str(outcome), reason_text(record.get("reason"))) if outcome else None
 
 
-def has_no_outcome(record: Mapping[str, Any]) -> bool:
+def has_no_outcome(record: Mapping[str, object]) -> bool:
     """Return whether the node will never learn the outcome: it forwarded the document, or no receipt was requested.
 
     If the row was deleted (``cleaned``) without an outcome, no receipt was requested: a row is kept until its receipt

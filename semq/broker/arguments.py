@@ -54,7 +54,7 @@ class QueueSettings(Struct, frozen=True):
     queue_mode: str = "default"
 
 
-def _integer(value: Any, maximum: int, reason: str) -> int:
+def _integer(value: object, maximum: int, reason: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f'"expected integer, got {field_type(value)}"')
     if value < 0:
@@ -64,21 +64,21 @@ def _integer(value: Any, maximum: int, reason: str) -> int:
     return value
 
 
-def _milliseconds(value: Any) -> int:
+def _milliseconds(value: object) -> int:
     return _integer(value, TIMER_MAX_MS, "value_too_large")
 
 
-def _positive_milliseconds(value: Any) -> int:
+def _positive_milliseconds(value: object) -> int:
     if value == 0 and not isinstance(value, bool):
         raise ValueError("{value_zero,0}")
     return _milliseconds(value)
 
 
-def _count(value: Any) -> int:
+def _count(value: object) -> int:
     return _integer(value, 2**63 - 1, "value_too_big")
 
 
-def _delivery_limit(value: Any) -> int | None:
+def _delivery_limit(value: object) -> int | None:
     return None if type(value) is int and value < 0 else _count(value)  # RabbitMQ 4: negative is no limit
 
 
@@ -92,7 +92,7 @@ def _text(value: Any) -> str:
     return value
 
 
-def _key(value: Any) -> str:
+def _key(value: object) -> str:
     key = _text(value)
     # Dead letters get this key, so it must fit into a short string and into a text of the store.
     if len(key.encode()) > _SHORT_STRING_MAX or "\0" in key:
@@ -100,32 +100,32 @@ def _key(value: Any) -> str:
     return key
 
 
-def _exchange(value: Any) -> str:
+def _exchange(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(field_type(value))
     return value
 
 
-def _flag(value: Any) -> bool:
+def _flag(value: object) -> bool:
     if not isinstance(value, bool):
         raise ValueError(f"{{unacceptable_type,{field_type(value)}}}")
     return value
 
 
-def _overflow(value: Any) -> Overflow:
+def _overflow(value: object) -> Overflow:
     try:
         return Overflow(value)
     except ValueError:
         raise ValueError("invalid_overflow") from None
 
 
-def _at_least_once(value: Any) -> bool:
+def _at_least_once(value: object) -> bool:
     if value not in ("at-most-once", "at-least-once"):
         raise ValueError("invalid_dlx_strategy")
     return bool(value == "at-least-once")
 
 
-def _one_of(subject: str, *permitted: str) -> Callable[[Any], str]:
+def _one_of(subject: str, *permitted: str) -> Callable[[object], str]:
     def check(value: Any) -> str:
         if value not in permitted:
             raise ValueError(f"\"unsupported {subject} '{value}'\"")
@@ -135,7 +135,7 @@ def _one_of(subject: str, *permitted: str) -> Callable[[Any], str]:
 
 
 # In RabbitMQ's order: the first argument that differs is the one that is reported.
-QUEUE_ARGUMENTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+QUEUE_ARGUMENTS: dict[str, tuple[str, Callable[[object], object]]] = {
     # argument: (field of QueueSettings, check and conversion)
     "x-expires": ("expires", _positive_milliseconds),
     "x-dead-letter-exchange": ("dead_letter_exchange", _exchange),
@@ -181,7 +181,7 @@ def read_queue_arguments(arguments: Mapping[str, Any]) -> QueueSettings:
     return settings
 
 
-def first_difference(arguments: Mapping[str, Any], current: Mapping[str, Any]) -> str | None:
+def first_difference(arguments: Mapping[str, object], current: Mapping[str, object]) -> str | None:
     """Return the first argument in QUEUE_ARGUMENTS that differs between two declarations, or None."""
     for name in QUEUE_ARGUMENTS:
         default = EQUIVALENT_DEFAULTS.get(name)

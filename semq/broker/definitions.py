@@ -85,7 +85,7 @@ class VhostDefinitions:
         self.bytes_held += len(queue.name) + len(queue.encoded_arguments)
         self.queues[queue.name] = queue
 
-    def put_binding(self, binding: Binding, arguments: Mapping[str, Any]) -> None:
+    def put_binding(self, binding: Binding, arguments: Mapping[str, object]) -> None:
         """Add a binding, unless it exists already. Raises ValueError as ``Exchange.bind`` does."""
         if binding.source.bind(binding, arguments):
             self.binding_count += 1
@@ -232,7 +232,7 @@ class VhostDefinitions:
         durable: bool,
         auto_delete: bool,
         owner: object,
-        arguments: Mapping[str, Any],
+        arguments: Mapping[str, object],
         connection: object,
     ) -> tuple[AnyQueue, bool]:
         """Create a queue, or check that the existing one is equivalent. ``owner`` is the connection of an exclusive
@@ -292,7 +292,7 @@ class VhostDefinitions:
             if is_wrong:
                 raise refusals.bad_request(f"invalid property '{fault}' for queue '{name}' in vhost '{self.name}'")
 
-    def _read_arguments(self, queue: str, arguments: Mapping[str, Any]) -> QueueSettings:
+    def _read_arguments(self, queue: str, arguments: Mapping[str, object]) -> QueueSettings:
         try:
             return read_queue_arguments(arguments)
         except BadArgumentError as error:

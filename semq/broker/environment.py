@@ -59,8 +59,8 @@ class Environment:
         self.long_tasks = LongTasks() if long_tasks is None else long_tasks  # an empty LongTasks is false
         self.pager = pager  # None: all messages stay in memory
         self.on_changed: Callable[[], None] = lambda: None  # a queue has changed without a request of a client
-        self.on_dead: Callable[[Any, Message, DeathReason, QueueEntry | None], None] = lambda *_: None
-        self.on_unused: Callable[[Any], None] = lambda _: None
+        self.on_dead: Callable[[object, Message, DeathReason, QueueEntry | None], None] = lambda *_: None
+        self.on_unused: Callable[[object], None] = lambda _: None
 
     def report_to(
         self,

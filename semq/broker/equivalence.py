@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from semq.broker import refusals
 from semq.broker.arguments import first_difference
@@ -20,7 +19,7 @@ def check_exchange(
     durable: bool,
     auto_delete: bool,
     internal: bool,
-    arguments: Mapping[str, Any],
+    arguments: Mapping[str, object],
 ) -> None:
     """Raise PreconditionFailed if an exchange is declared with another property or compared argument."""
     for name, received, current in (
@@ -50,7 +49,7 @@ def check_flags(
 
 
 def check_queue(
-    vhost: str, existing: Queue, durable: bool, auto_delete: bool, owner: object, arguments: Mapping[str, Any]
+    vhost: str, existing: Queue, durable: bool, auto_delete: bool, owner: object, arguments: Mapping[str, object]
 ) -> None:
     """Raise PreconditionFailed, or ResourceLocked, if a queue is declared with another property or argument."""
     if (owner is None) != (existing.owner is None):

@@ -6,7 +6,6 @@ the user or the password was wrong.
 
 import logging
 from collections.abc import Mapping
-from typing import Any
 
 from semq.amqp import events as e
 from semq.amqp import sasl
@@ -24,7 +23,7 @@ class Login:
     def __init__(self, session: LoginSession) -> None:
         self._session = session
         self._mechanism = ""
-        self.client_properties: Mapping[str, Any] = {}
+        self.client_properties: Mapping[str, object] = {}
 
     def process_offer(self, event: e.LoginOffered) -> None:
         self._mechanism = event.mechanism

@@ -47,7 +47,7 @@ class LongTasks:
             self.run()
 
 
-def _step(task: Iterator[Any]) -> bool:
+def _step(task: Iterator[object]) -> bool:
     try:
         next(task)
     except StopIteration:

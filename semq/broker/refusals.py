@@ -6,7 +6,6 @@ because client libraries and their users recognise them.
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Any
 
 from semq.amqp import errors as amqp
 from semq.amqp.wire import Timestamp
@@ -81,13 +80,13 @@ def of_message(error: amqp.AmqpError) -> amqp.AmqpError:
 _BAD_CONTENT = (amqp.SyntaxFault, amqp.FrameError)
 
 
-def inequivalent(argument: str, kind: str, name: str, vhost: str, received: Any, current: Any) -> amqp.AmqpError:
+def inequivalent(argument: str, kind: str, name: str, vhost: str, received: object, current: object) -> amqp.AmqpError:
     """Return the error for a second declaration that differs from the first in this property."""
     return _inequivalent(argument, kind, name, vhost, f"'{_as_text(received)}'", f"'{_as_text(current)}'")
 
 
 def inequivalent_argument(
-    argument: str, kind: str, name: str, vhost: str, received: Any, current: Any
+    argument: str, kind: str, name: str, vhost: str, received: object, current: object
 ) -> amqp.AmqpError:
     """Return the error for a second declaration that differs from the first in this argument; None: absent."""
     if None not in (received, current) and field_type(received) == field_type(current):
@@ -102,15 +101,15 @@ def _inequivalent(argument: str, kind: str, name: str, vhost: str, received: str
     )
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _typed(value: Any) -> str:
+def _typed(value: object) -> str:
     return "none" if value is None else f"the value '{_as_text(value)}' of type '{field_type(value)}'"
 
 
-def field_type(value: Any) -> str:
+def field_type(value: object) -> str:
     """Return the type of a field value in RabbitMQ's terms."""
     if isinstance(value, int) and not isinstance(value, bool | Timestamp):
         return "signedint" if -(2**31) <= value < 2**31 else "long"

@@ -197,7 +197,7 @@ class AmqpServer:
             vhost.limits = limits.vhost
         self._check_alarm()
 
-    def announce(self, properties: Mapping[str, Any]) -> None:
+    def announce(self, properties: Mapping[str, object]) -> None:
         """Add or replace properties that new connections get."""
         self.config.properties = {**self.config.properties, **properties}
 

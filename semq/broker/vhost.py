@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct
 
@@ -119,7 +118,7 @@ class VirtualHost(VhostDefinitions):
 
     # Messages.
 
-    def route(self, exchange: Exchange, routing_key: str, headers: Callable[[], Mapping[str, Any]]) -> list[Queue]:
+    def route(self, exchange: Exchange, routing_key: str, headers: Callable[[], Mapping[str, object]]) -> list[Queue]:
         """Return the queues that one routing key reaches, each once."""
         if not exchange.name:
             queue = self.queues.get(routing_key)

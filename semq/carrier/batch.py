@@ -116,7 +116,7 @@ def _unpacked(number: int, raw: msgspec.Raw) -> Message:
     return message  # type: ignore[no-any-return]
 
 
-def _written(frame: Frame) -> tuple[str, bytes, Any]:
+def _written(frame: Frame) -> tuple[str, bytes, object]:
     routing_key, header, body = write_frame(frame)
     return routing_key, header.raw, body
 

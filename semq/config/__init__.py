@@ -21,7 +21,7 @@ Modules that need pydantic are imported on first use; ``reach`` does not need it
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from semq.config.errors import ConfigFault, ConfigInvalid, ConfigUnreadable
 from semq.config.nearest import nearest
@@ -36,7 +36,7 @@ __all__ = ["ConfigFault", "ConfigInvalid", "ConfigUnreadable", "ExplainedSetting
 LAZY = {"load": "semq.config.file", "Settings": "semq.config.settings", "ExplainedSetting": "semq.config.settings"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import a name of LAZY on first use: pydantic takes longer to import than a request to a node."""
     if name not in LAZY:
         raise AttributeError(name)

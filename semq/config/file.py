@@ -33,7 +33,7 @@ from semq.config.settings import Settings, cross_faults
 
 SectionT = TypeVar("SectionT", bound=Section)
 #: tables and environment for ``_loaded``
-_sources: ContextVar[tuple[dict[str, Any], Mapping[str, str]]] = ContextVar("sources")
+_sources: ContextVar[tuple[dict[str, object], Mapping[str, str]]] = ContextVar("sources")
 # Variables that are not settings. Callers leave out SEMQ_NODE, which looks like a setting.
 NOT_SETTINGS = frozenset({"SEMQ_CONFIG", "SEMQ_PERSON", "SEMQ_KEY_PASSPHRASE", "SEMQ_BODIES_KEY", "SEMQ_TOKEN"})
 # Tables and keys that only the definitions of a hub have
@@ -107,7 +107,7 @@ def read_toml(path: Path | None) -> dict[str, Any]:
         raise ConfigUnreadable(f"{path}: not TOML: {error}.") from error
 
 
-def _secret_variables(settings: Settings | None, tables: Mapping[str, Any]) -> frozenset[str]:
+def _secret_variables(settings: Settings | None, tables: Mapping[str, object]) -> frozenset[str]:
     """Return the names of the variables with secrets, in upper case, from the settings or else from the tables."""
     names = set()
     for section, key in SECRET_VARIABLES:
@@ -126,7 +126,7 @@ class _GivenEnvironment(EnvSettingsSource):
     def _load_env_vars(self) -> Mapping[str, str | None]:
         return {_password_variable(name.lower()): value for name, value in self._given.items()}
 
-    def __call__(self) -> dict[str, Any]:
+    def __call__(self) -> dict[str, object]:
         return _with_user_tables(super().__call__())
 
 
@@ -136,7 +136,7 @@ def _password_variable(name: str) -> str:
     return f"{name}{NESTED}password" if is_user else name
 
 
-def _with_user_tables(tables: dict[str, Any]) -> dict[str, Any]:
+def _with_user_tables(tables: dict[str, object]) -> dict[str, object]:
     """Replace ``name = "password"`` by a table, into which a variable can put another password."""
     amqp = tables.get("amqp")
     if not isinstance(amqp, dict) or not isinstance(users := amqp.get("users"), dict):
@@ -145,7 +145,7 @@ def _with_user_tables(tables: dict[str, Any]) -> dict[str, Any]:
     return {**tables, "amqp": {**amqp, "users": user_tables}}
 
 
-def _merge(tables: dict[str, Any], env: Mapping[str, str]) -> Settings:
+def _merge(tables: dict[str, object], env: Mapping[str, str]) -> Settings:
     before = _sources.set((tables, env))
     try:
         return _loaded()()
@@ -171,7 +171,7 @@ def _finish(
     path: Path | None,
     origin: Path | None,
     known: Mapping[str, str],
-    tables: dict[str, Any],
+    tables: dict[str, object],
     variables: Mapping[str, str],
 ) -> Settings:
     """Return the settings with absolute paths and origins. Raises ConfigInvalid.
@@ -259,7 +259,7 @@ def _variable(key: str, env: Mapping[str, str]) -> str | None:
     return next((by_upper[name] for name in names if name in by_upper), None)
 
 
-def _is_set_in(tables: Any, key: str) -> bool:
+def _is_set_in(tables: object, key: str) -> bool:
     for part in key.split("."):
         if not isinstance(tables, dict) or part not in tables:
             return False

@@ -74,7 +74,7 @@ def is_virtual(written: Mapping[str, Any]) -> bool:
     return SERVER in written or INSTITUTIONS in written
 
 
-def server_settings(written: Mapping[str, Any], path: Path) -> ServerSettings:
+def server_settings(written: Mapping[str, object], path: Path) -> ServerSettings:
     """Return the settings of the process. Raises ConfigInvalid."""
     given = {name: written[name] for name in (SERVER, "amqp", "database", "log") if name in written}
     if isinstance(amqp := given.get("amqp"), dict):

@@ -56,12 +56,12 @@ def _is_section(type_: Any) -> bool:
     return isinstance(type_, type) and issubclass(type_, BaseModel)
 
 
-def _value_type(type_: Any) -> Any:
+def _value_type(type_: object) -> object:
     """Return the type of the values in a table of user-defined names; None for other types."""
     return _without_none(get_args(type_)[1]) if get_origin(type_) is dict else None
 
 
-def _without_none(annotation: Any) -> Any:
+def _without_none(annotation: object) -> object:
     """Return ``HubSection`` for ``HubSection | None``; return other types unchanged."""
     members = [member for member in get_args(annotation) if member is not type(None)]
     is_optional = type(None) in get_args(annotation)

@@ -114,7 +114,7 @@ def _users(section: Mapping[str, Any], passwords: Mapping[str, str]) -> dict[str
     return users
 
 
-def _is_admin(user: Mapping[str, Any]) -> bool:
+def _is_admin(user: Mapping[str, object]) -> bool:
     """Return ``AmqpUserSection.is_admin`` for a user in a table. Raises TypeError for a wrong value."""
     admin = user.get("admin")
     if not isinstance(admin, bool | None):

@@ -101,7 +101,7 @@ def rows() -> tuple[SettingRow, ...]:
     )
 
 
-def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+def models_in(annotation: object) -> Iterator[type[BaseModel]]:
     """Yield the sections in the type of a key."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
@@ -148,7 +148,7 @@ def _walk(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo,
             yield from _walk(each, f"{prefix}{name}.{f'{NAME}.' if is_table else ''}")
 
 
-def _words(annotation: Any) -> Iterator[str]:
+def _words(annotation: object) -> Iterator[str]:
     origin = get_origin(annotation)
     if isinstance(annotation, type) and not get_args(annotation):
         yield "table" if issubclass(annotation, BaseModel) else NAMES.get(annotation, annotation.__name__)
@@ -167,7 +167,7 @@ def _words(annotation: Any) -> Iterator[str]:
         yield NAMES.get(annotation, str(annotation))
 
 
-def _bound(limit: Any) -> Iterator[str]:
+def _bound(limit: object) -> Iterator[str]:
     for name, sign in (("ge", "≥"), ("gt", ">"), ("le", "≤"), ("lt", "<")):
         if (value := getattr(limit, name, None)) is not None:
             yield f"{sign} {value:,}" if isinstance(value, int | float) else f"{sign} {value}"

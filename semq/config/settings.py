@@ -384,7 +384,7 @@ class _Leaf(NamedTuple):
     list_key: str = ""  #: key of the list of sections in which it is set; otherwise empty
 
 
-def _leaves(value: Any, prefix: str, section: type[BaseModel] = BaseSettings, field: str = "") -> Iterator[_Leaf]:
+def _leaves(value: object, prefix: str, section: type[BaseModel] = BaseSettings, field: str = "") -> Iterator[_Leaf]:
     """Yield the settings in ``value``. ``prefix``: key of ``value`` and a dot, or empty."""
     if isinstance(value, Section | BaseSettings):
         for name in type(value).model_fields:
@@ -418,7 +418,7 @@ def _description(leaf: _Leaf) -> str:
     return leaf.section.model_fields[leaf.field].description or descriptions_of(leaf.section).get(leaf.field, "")
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """Return a value as in the file, text without quotes; STARS for secrets; empty if not set."""
     if isinstance(value, SecretStr) or (isinstance(value, list) and any(isinstance(one, SecretStr) for one in value)):
         return STARS

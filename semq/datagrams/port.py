@@ -141,7 +141,7 @@ class DatagramPort(SessionPort):
                 continue
             self._dispatch(datagram, source)
 
-    def _dispatch(self, datagram: bytes, source: Any) -> None:
+    def _dispatch(self, datagram: bytes, source: object) -> None:
         head = read_head(datagram)
         registered = self._channels.get(head.channel_id) if head is not None else None
         if head is None or registered is None:

@@ -47,7 +47,7 @@ class DatagramTimes(Struct, frozen=True):
 class SessionPort:
     """The interface of sessions to the port that sends and receives their datagrams."""
 
-    def transmit(self, datagram: bytes, address: Any) -> Transmission:
+    def transmit(self, datagram: bytes, address: object) -> Transmission:
         raise NotImplementedError
 
     def register(self, channel: DatagramChannel, session: "DatagramSession") -> None:
@@ -169,7 +169,7 @@ class DatagramSession:
             self.counts.too_fast += 1
         return result is Transmission.SENT
 
-    def _transmit(self, channel: DatagramChannel, content: bytes, address: Any) -> tuple[int, Transmission]:
+    def _transmit(self, channel: DatagramChannel, content: bytes, address: object) -> tuple[int, Transmission]:
         """Send a datagram; return its sequence number (-1: all are used) and the result."""
         sealed = channel.seal(content)
         if sealed is None:
@@ -178,7 +178,7 @@ class DatagramSession:
         return sequence, self._port.transmit(datagram, address)
 
     # --- receiving
-    def process_datagram(self, channel: DatagramChannel, sequence: int, datagram: bytes, source: Any) -> None:
+    def process_datagram(self, channel: DatagramChannel, sequence: int, datagram: bytes, source: object) -> None:
         """Authenticate and process a datagram that names a channel of this session."""
         if not channel.window.is_new(sequence):
             self.counts.repeated += 1
@@ -212,7 +212,7 @@ class DatagramSession:
             self._not_open = 0
             self.rate.restart()
 
-    def _move(self, channel: DatagramChannel, source: Any) -> None:
+    def _move(self, channel: DatagramChannel, source: object) -> None:
         """Note a new address of the other end. Documents are sent there after a probe was answered from there."""
         self.counts.moved += channel.address is not None
         channel.address = source

@@ -8,7 +8,6 @@ over its store.
 import asyncio
 import time
 from collections.abc import Iterable
-from typing import Any
 
 from semq.demo.configuration import MORE_RECEIVERS, RECEIVER, SENDER, write_configuration
 from semq.demo.scenario import Scenario
@@ -42,7 +41,7 @@ class ClusterScenario(Scenario):
         """Return one node for each store."""
         return {name: self._places[name] for name in self.served()}
 
-    def more_counts(self) -> dict[str, Any]:
+    def more_counts(self) -> dict[str, object]:
         return {"instances": len(self.hubs()), "stores": 2, "takeover_s": round(self.takeover_s, 2)}
 
     async def _start_nodes(self) -> None:

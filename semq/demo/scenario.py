@@ -139,7 +139,7 @@ class Scenario:
     def way(self) -> str:
         return "to 56001 through a hub, then by a direct link" if self._options.direct else "to 56001 through a hub"
 
-    def more_counts(self) -> dict[str, Any]:
+    def more_counts(self) -> dict[str, object]:
         """Return counts that only this kind of demo has."""
         return {}
 
@@ -201,7 +201,7 @@ class Scenario:
         client = self._clients[name] = Client(self._places[name].url, patience_s=self._options.patience_s)
         self._exits.push_async_callback(client.close)
 
-    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start_task(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.create_task(work)
         self._exits.push_async_callback(asyncio.wait, [task])
         self._exits.callback(task.cancel)  # before the wait: callbacks run in reverse order

@@ -185,7 +185,7 @@ class Core:
             log.error("the store is away, and %d more lines of the ledger cannot be kept", len(lines))
 
     def prepare_row_event(
-        self, unit: Unit, kind: str, row: Outbound, prepared: list[Any], at: int, corrects: Outcome | None = None
+        self, unit: Unit, kind: str, row: Outbound, prepared: list[object], at: int, corrects: Outcome | None = None
     ) -> None:
         """Prepare an event about a row. ``corrects``: the wrong outcome that an earlier event reported."""
         outcome = row.outcome.name if row.outcome else ""

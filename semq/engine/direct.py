@@ -5,7 +5,6 @@ that come by way of the hub.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from semq.engine.core import Core
 from semq.engine.errors import IntroducedTooOften, NotYours
@@ -29,7 +28,7 @@ class DirectSessions:
         self,
         core: Core,
         secrecy: Secrecy,
-        violation: Callable[..., Any],
+        violation: Callable[..., object],
         learn: Callable[[str, Sequence[str]], None],
         note_start_seen: Callable[[Presence, Address], None],
         uplink: NodeSessions,

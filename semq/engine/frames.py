@@ -72,7 +72,7 @@ def read_datagram(routing_key: str, header: ContentHeader, body: Body) -> Data:
     return frame
 
 
-def document_properties(header: ContentHeader) -> dict[str, Any]:
+def document_properties(header: ContentHeader) -> dict[str, object]:
     """Return the AMQP properties that are attributes of a document. Raises FrameError, SyntaxFault."""
     return {name: getattr(header, name) for name in PROPERTIES}
 

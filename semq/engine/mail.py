@@ -51,7 +51,7 @@ class Mail:
             for part in self._parts(records)
         ]
 
-    def _parts(self, records: Sequence[Any]) -> Iterator[list[Any]]:
+    def _parts(self, records: Sequence[object]) -> Iterator[list[object]]:
         part: list[Any] = []
         size = 0
         for record in records:

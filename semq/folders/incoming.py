@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import accumulate, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import structlog
 
@@ -165,7 +165,7 @@ def _folder(path: Path) -> Path:
     return path.with_name(f"{path.name}~folder") if is_file else path
 
 
-def _note(document: Document) -> dict[str, Any]:
+def _note(document: Document) -> dict[str, object]:
     more = {"name": short_name(document.lk0), "size": document.size, "is_intact": document.is_intact}
     return document.described() | more
 

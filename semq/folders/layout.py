@@ -103,7 +103,7 @@ class Layout:
             yield
             self.identity.check()
 
-    def write_document(self, path: Path, blocks: Iterable[bytes], size: int, note: Mapping[str, Any]) -> None:
+    def write_document(self, path: Path, blocks: Iterable[bytes], size: int, note: Mapping[str, object]) -> None:
         """Write the note of a document, then the document, of ``size`` bytes. Raises OSError."""
         with self.writing(path):
             self.write_note(path, note)
@@ -114,7 +114,7 @@ class Layout:
                     note_of(path).unlink(missing_ok=True)
                 raise
 
-    def write_note(self, path: Path, note: Mapping[str, Any]) -> None:
+    def write_note(self, path: Path, note: Mapping[str, object]) -> None:
         """Write the note of a file, completely or not at all. Raises OSError."""
         text = json.dumps(note, ensure_ascii=False, indent=2, default=repr)
         with self.writing(note_of(path)):
@@ -177,7 +177,7 @@ class Layout:
         return self.failed / with_room_for_note(relative_path)
 
     def move(
-        self, path: Path, folder: Path, note: Mapping[str, Any], mark: str = "", expected: Offered | None = None
+        self, path: Path, folder: Path, note: Mapping[str, object], mark: str = "", expected: Offered | None = None
     ) -> Path | None:
         """Move a file to ``sent`` or ``failed``, under the same relative path; write a note beside it.
 

@@ -154,7 +154,7 @@ def _find(layout: Layout, event: DocumentEvent) -> Path | None:
     return None
 
 
-def _belongs_to(note: Mapping[str, Any], event: DocumentEvent) -> bool:
+def _belongs_to(note: Mapping[str, object], event: DocumentEvent) -> bool:
     """Whether a note is of this document. Its LK0 may differ, if the document was sent in pieces or sealed again."""
     return bool(event.token) and note.get("token") == event.token
 

@@ -130,7 +130,7 @@ def read_mapping(file: Path | None) -> OldTables:
     return OldTables(tuple(_table(kind, default[kind], changes.get(kind, {}), file) for kind in kinds), encoding)
 
 
-def _loaded(file: Path) -> dict[str, Any]:
+def _loaded(file: Path) -> dict[str, object]:
     try:
         return tomllib.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:

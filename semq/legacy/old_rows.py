@@ -90,7 +90,7 @@ class OldRow(Struct, frozen=True):
         return digest.hexdigest()
 
 
-def read_row(table: OldTable, values: Mapping[str, Any], own: Address) -> OldRow:
+def read_row(table: OldTable, values: Mapping[str, object], own: Address) -> OldRow:
     """Return the row with its task. Raises OldRowRefused.
 
     The keys of ``values`` are the names of the mapping, not those of columns. ``own`` is the institution of the node.
@@ -102,7 +102,7 @@ def read_row(table: OldTable, values: Mapping[str, Any], own: Address) -> OldRow
     return _outbound(table, row, object_id, own) if table.kind == OUTBOUND else _to_do(table, row, object_id, own)
 
 
-def read_payload(value: Any, encoding: str) -> bytes:
+def read_payload(value: object, encoding: str) -> bytes:
     """Return the bytes of a payload; ``encoding``: for a payload that is a text. Raises OldRowRefused."""
     if value is None:
         raise OldRowRefused(Reason.NO_PAYLOAD)

@@ -211,5 +211,5 @@ def _table_clause(old_table: OldTable) -> Any:
     return table(name, schema=schema or None)
 
 
-def _arguments(url: URL) -> Mapping[str, Any]:
+def _arguments(url: URL) -> Mapping[str, object]:
     return {"check_same_thread": False} if url.get_backend_name() == "sqlite" else {}

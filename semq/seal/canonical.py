@@ -7,7 +7,6 @@ bytes: keys are sorted, and integers have their shortest form. Other values, suc
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
 
 import msgspec
 
@@ -16,12 +15,12 @@ from semq.seal.errors import HeaderUnfit
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
-def canonical(label: str, *facts: Any) -> bytes:
+def canonical(label: str, *facts: object) -> bytes:
     """Return the encoding of these facts under this label."""
     return _encode((label, *facts))
 
 
-def tagged(value: Any) -> Any:
+def tagged(value: object) -> object:
     """Return a header value together with its type, so that 1, True, "1" and b"1" differ.
 
     The result is the same before and after transport over AMQP. Raises HeaderUnfit for a type that AMQP does not carry.

@@ -133,7 +133,7 @@ class AdminExchange(RequestExchange):
 
 
 def _admin_handler(operation: OfferedOperation, person: FindPerson | None) -> RequestHandler:
-    async def handle(session: SessionInfo, arguments: Mapping[str, Any]) -> Any:
+    async def handle(session: SessionInfo, arguments: Mapping[str, object]) -> object:
         user, name = session.user, session.state.get(PERSON_HEADER)
         account = await person(name) if name and person is not None else None
         if account is not None:
@@ -145,10 +145,10 @@ def _admin_handler(operation: OfferedOperation, person: FindPerson | None) -> Re
     return handle
 
 
-def typed(name: str, struct: type[A], handler: Callable[[SessionInfo, A], Awaitable[Any]]) -> RequestHandler:
+def typed(name: str, struct: type[A], handler: Callable[[SessionInfo, A], Awaitable[object]]) -> RequestHandler:
     """Return a handler that reads the arguments into ``struct`` and calls ``handler``."""
 
-    async def handle(session: SessionInfo, arguments: Mapping[str, Any]) -> Any:
+    async def handle(session: SessionInfo, arguments: Mapping[str, object]) -> object:
         return await handler(session, read_arguments(name, struct, arguments))
 
     return handle
@@ -161,7 +161,7 @@ def answer(vhost: VirtualHost, request: ContentHeader, reply: Mapping[str, Any])
     vhost.publish_internal("", request.reply_to or "", ContentHeader.build(len(body), properties), body)
 
 
-def describe(error: SemqError) -> dict[str, Any]:
+def describe(error: SemqError) -> dict[str, object]:
     """Return an error as JSON values. ``retry``: whether the error is temporary."""
     return {
         "code": error.code,

@@ -8,7 +8,7 @@ import logging
 import sys
 import traceback
 from collections.abc import Mapping
-from typing import Any, TextIO
+from typing import TextIO
 
 import structlog
 
@@ -57,18 +57,18 @@ def is_worth_reporting(record: logging.LogRecord) -> bool:
     return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 
-def render_json(logger: Any, name: str, event: structlog.typing.EventDict) -> str:
+def render_json(logger: object, name: str, event: structlog.typing.EventDict) -> str:
     """Return a line as JSON that is safe on a terminal."""
     rendered = structlog.processors.JSONRenderer(ensure_ascii=False)(logger, name, event)
     return in_json(rendered if isinstance(rendered, str) else rendered.decode())
 
 
-def shown_values(logger: Any, name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+def shown_values(logger: object, name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
     """Return an event with every text as one safe line."""
     return {key: _shown(value) for key, value in event.items()}
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: object) -> object:
     if isinstance(value, str):
         return shown(value)
     if isinstance(value, Mapping):
@@ -78,7 +78,7 @@ def _shown(value: Any) -> Any:
     return value
 
 
-def _is_exc_info(value: list[Any] | tuple[Any, ...]) -> bool:
+def _is_exc_info(value: list[object] | tuple[object, ...]) -> bool:
     return len(value) == 3 and isinstance(value[1], BaseException)
 
 

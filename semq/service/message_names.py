@@ -166,12 +166,12 @@ def _names(lk0: str) -> dict[str, str]:
     return {"name": short_name(lk0), "lk0": lk0}
 
 
-def message_name(row: Mapping[str, Any]) -> str:
+def message_name(row: Mapping[str, object]) -> str:
     """Return the short name of a message; without one, its locator."""
     return str(row.get("name") or short_name(str(row.get("lk0") or "")) or row.get("lk0") or "")
 
 
-def document_label(row: Mapping[str, Any]) -> str:
+def document_label(row: Mapping[str, object]) -> str:
     """Return type and key of a document; without a key, its AppKey or else its short name."""
     parts = str(row.get("app_key") or "").split("/", 3)
     if len(parts) == 4 and parts[3]:
@@ -179,7 +179,7 @@ def document_label(row: Mapping[str, Any]) -> str:
     return str(row.get("app_key") or "") or message_name(row)
 
 
-def full_label(row: Mapping[str, Any]) -> str:
+def full_label(row: Mapping[str, object]) -> str:
     """Return type, key and short name of a document."""
     return " ".join(dict.fromkeys((document_label(row), message_name(row))))
 

@@ -129,7 +129,7 @@ class Node(OperatedNode, Generic[E]):
         """Return the TLS context of the node's port; None for a port without TLS."""
         return None
 
-    def greeting(self) -> Mapping[str, Any]:
+    def greeting(self) -> Mapping[str, object]:
         """Return server properties for connection.start, in addition to ``identity``."""
         return {}
 

@@ -43,7 +43,7 @@ class StoryLine(msgspec.Struct, forbid_unknown_fields=True):
     detail: str = ""
 
 
-def story_for(events: Sequence[Mapping[str, Any]], lk0: str, me: str, asker: str, hub: str) -> bytes:
+def story_for(events: Sequence[Mapping[str, object]], lk0: str, me: str, asker: str, hub: str) -> bytes:
     """Return the story for ``asker`` as bytes to sign. ``me`` is the answering node.
 
     Raises NotThere if no event is public, or if the asker is neither the hub nor the other party of the message.
@@ -62,7 +62,7 @@ def _is_public(line: Mapping[str, Any]) -> bool:
     return Event[line["event"]] not in PRIVATE_EVENTS or line["detail"] == IMPORTED
 
 
-def target_node(line: Mapping[str, Any]) -> str:
+def target_node(line: Mapping[str, object]) -> str:
     """Return the institution in the target of a ledger line."""
     return str(line["target"]).partition("/")[0]
 

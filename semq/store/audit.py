@@ -67,7 +67,7 @@ def lines(connection: Connection, wanted: AuditFilter) -> list[dict[str, Any]]:
 
 
 def _conditions(wanted: AuditFilter) -> list[ColumnElement[bool]]:
-    conditions: list[tuple[Any, Callable[[Any], ColumnElement[bool]]]] = [
+    conditions: list[tuple[object, Callable[[object], ColumnElement[bool]]]] = [
         (wanted.who, lambda who: AUDIT.who == who),
         (wanted.act, lambda act: AUDIT.act.startswith(act, autoescape=True)),
         (wanted.outcome, lambda outcome: AUDIT.outcome == outcome),

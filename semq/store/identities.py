@@ -235,7 +235,7 @@ def add_definition(connection: Connection, document: str, at: datetime, why: str
         return connection.execute(added).scalar_one_or_none()
 
 
-def _values(issued: IssuedCertificate) -> dict[str, Any]:
+def _values(issued: IssuedCertificate) -> dict[str, object]:
     return {name: getattr(issued, name) for name in IssuedCertificate.__struct_fields__}
 
 

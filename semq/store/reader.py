@@ -39,7 +39,7 @@ SESSION = (
 SETTING = re.compile(r"-c (\w+)=((?:\\.|\S)*)")
 CLOSE_S = 10.0  # time that ``close`` waits for queries in progress
 # A server that disappears without closing the connection is noticed after about 15 seconds.
-KEEPALIVE: dict[str, Any] = {
+KEEPALIVE: dict[str, object] = {
     "connect_timeout": CONNECT_S,
     "keepalives": 1,
     "keepalives_idle": 5,

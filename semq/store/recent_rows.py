@@ -23,7 +23,7 @@ class RecentRows:
     def __init__(self) -> None:
         self._outbound: dict[Any, Any] = {}
         self._pending: dict[Any, Any] = {}
-        self._out_streams: dict[Any, Any] = {}
+        self._out_streams: dict[object, object] = {}
         self._in_streams: dict[Any, Any] = {}
         self._by_field = {
             "outbound": self._outbound, "pending": self._pending, "out_streams": self._out_streams,

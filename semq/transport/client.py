@@ -5,7 +5,6 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from semq.amqp.connection.client import ClientConnection
 from semq.amqp.errors import AmqpError
@@ -165,7 +164,7 @@ class ClientLink:
             case _:
                 pass  # Tuned, ChannelReleased: nothing is left to do
 
-    def _check_product(self, properties: Mapping[str, Any]) -> None:
+    def _check_product(self, properties: Mapping[str, object]) -> None:
         """Abort if the server is not the expected product, before the password is sent."""
         if self._product is not None and properties.get("product") != self._product:
             facts = {name: str(properties.get(name, ""))[:40] for name in ("product", "version")}

@@ -67,7 +67,7 @@ class ClientChannel:
         self._keeps_large_bodies = keeps_large_bodies
         self._spool: SpooledBody | UnkeptBody | None = None
         self._writable: asyncio.Event | None = None
-        self.on_settled: Callable[[list[tuple[Any, bool]]], None] = lambda _: None
+        self.on_settled: Callable[[list[tuple[object, bool]]], None] = lambda _: None
         self.on_returned: Callable[[Returned], None] = lambda _: None
         self.on_cancelled: Callable[[str], None] = lambda _: None
         self.on_ready: Callable[[], None] = lambda: None
@@ -82,8 +82,8 @@ class ClientChannel:
         self._calls: deque[asyncio.Future[Any]] = deque()
         self._consumers: dict[str, OnDelivered] = {}
         self._delivered: dict[str, list[Delivered]] = {}
-        self._settled: list[tuple[Any, bool]] = []
-        self._unconfirmed: dict[int, Any] = {}  # tokens, by number of the publish
+        self._settled: list[tuple[object, bool]] = []
+        self._unconfirmed: dict[int, object] = {}  # tokens, by number of the publish
         self._published = 0  # number of the last publish
         self._confirmed_to = 0  # the highest number in a confirm with ``multiple``
         self._consumers_made = 0
@@ -366,7 +366,7 @@ class ClientChannel:
         self._link.request_write()
         return await answer
 
-    def _answer(self, value: Any) -> None:
+    def _answer(self, value: object) -> None:
         # The future of a cancelled caller stays in the queue, so that replies match their requests.
         waiting = self._calls.popleft()
         if not waiting.done():

@@ -23,7 +23,7 @@ _CLASSES: dict[object, SaveFwd] = {
 }
 
 
-def flag(name: str, value: Any) -> bool:
+def flag(name: str, value: object) -> bool:
     """Read 0 or 1, as a number, a boolean or text. Raises BadAttribute."""
     if isinstance(value, bytes):
         value = value.decode("ascii", "replace")
@@ -107,12 +107,12 @@ def digest(name: str, value: Any) -> bytes:
     return bytes(value)
 
 
-def pos(name: str, value: Any) -> Pos:
+def pos(name: str, value: object) -> Pos:
     """Read a position in a stream. Raises BadLocator."""
     return parse_pos(value)
 
 
-def lk1(name: str, value: Any) -> LK1:
+def lk1(name: str, value: object) -> LK1:
     """Read the locator of a stored copy. Raises BadLocator."""
     return parse_lk1(value)
 

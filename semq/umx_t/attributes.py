@@ -131,12 +131,12 @@ class Attribute(NamedTuple):
         return f"attributes.{self.field}" if self.is_of_document else f"envelope.{self.field}"
 
     @property
-    def default(self) -> Any:
+    def default(self) -> object:
         """The default of the field; a unique object if there is none."""
         return _DEFAULTS.get(self.field, NODEFAULT)
 
 
-def _defaults(struct: type[Struct]) -> dict[str, Any]:
+def _defaults(struct: type[Struct]) -> dict[str, object]:
     return {
         each.name: each.default if each.default_factory is NODEFAULT else each.default_factory()
         for each in fields(struct)

@@ -194,7 +194,7 @@ _TYPES: dict[Function, type] = {
     Function.PRESENCE: list[Presence],
     Function.DATAGRAMS: list[ChannelRecord],
 }
-_DECODERS: dict[Function, msgspec.json.Decoder[list[Any]]] = {
+_DECODERS: dict[Function, msgspec.json.Decoder[list[object]]] = {
     function: msgspec.json.Decoder(shape) for function, shape in _TYPES.items()
 }
 _raw_records = msgspec.json.Decoder(list[msgspec.Raw])
@@ -205,7 +205,7 @@ RESULT_OF = {Answer.RECV: 1, Answer.REJ: 1, Answer.VOID: 1, Answer.SETTLED: 1, A
 ANSWER_OF: dict[int | None, Answer] = {1: Answer.RECV, 0: Answer.NOT}
 
 
-def encode_records(records: Sequence[Any]) -> bytes:
+def encode_records(records: Sequence[object]) -> bytes:
     """Return the body of a transport packet."""
     return _encoder.encode(records)
 

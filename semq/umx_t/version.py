@@ -1,7 +1,5 @@
 """Versions of the protocol, and how two nodes agree on one."""
 
-from typing import Any
-
 from semq.errors import ProtocolViolation
 
 LOWEST, HIGHEST = 1, 2
@@ -23,7 +21,7 @@ def offer() -> list[int]:
     return [LOWEST, HIGHEST]
 
 
-def agree(theirs: Any) -> int:
+def agree(theirs: object) -> int:
     """Return the highest common version with a peer. Raises NoCommonVersion.
 
     ``theirs``: the offer of the peer; any value other than a pair of numbers means version 1 only.

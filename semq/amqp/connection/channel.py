@@ -5,7 +5,7 @@ Source: AMQP 0-9-1, 4.2.6 and 4.6.
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from semq.amqp.connection.states import ChannelState
 from semq.amqp.content import ContentHeader
@@ -69,7 +69,7 @@ def content_event(
     return CONTENT_EVENTS[type(method)](number, *_arguments(method), header, body)
 
 
-def _arguments(method: Method) -> list[Any]:
+def _arguments(method: Method) -> list[object]:
     return [getattr(method, name) for name in method.__struct_fields__]
 
 

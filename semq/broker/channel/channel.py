@@ -250,7 +250,7 @@ class BrokerChannel:
         session.delivered += 1
         self._deliver(consumer.tag, tag, redelivered, exchange, routing_key, header, body)
 
-    def assign_tag(self, source: AnyQueue, item: Any, size: int, no_ack: bool) -> int:
+    def assign_tag(self, source: AnyQueue, item: object, size: int, no_ack: bool) -> int:
         """Return a delivery tag for a message of basic.get, which becomes outstanding unless ``no_ack``."""
         tag = self.next_tag
         self.next_tag = tag + 1

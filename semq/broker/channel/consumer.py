@@ -38,7 +38,7 @@ class Consumer:
         no_ack: bool,
         exclusive: bool,
         priority: int,
-        arguments: Mapping[str, Any],
+        arguments: Mapping[str, object],
     ) -> None:
         self.channel = channel
         self.source = source

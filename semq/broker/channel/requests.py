@@ -91,7 +91,7 @@ def _method(channel: BrokerChannel, event: e.MethodReceived) -> None:
     handler(channel, event.method)
 
 
-_REQUESTS: dict[type[m.Method], Callable[[BrokerChannel, Any], None]] = {
+_REQUESTS: dict[type[m.Method], Callable[[BrokerChannel, object], None]] = {
     **DEFINITIONS,
     **MESSAGES,
 }

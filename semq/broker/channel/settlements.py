@@ -26,7 +26,7 @@ class Settlements:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._tokens: dict[_Key, list[Any]] = {}
+        self._tokens: dict[_Key, list[object]] = {}
 
     def add(
         self, source: ServiceQueue, consumer: SettlingConsumer | None, token: Any, disposition: Disposition

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Any
 
 from semq.amqp.content import ContentHeader
 from semq.amqp.wire import decode_table
@@ -97,7 +96,7 @@ def _queue(row: DeclareQueue, vhost: VirtualHost) -> Queue:
     )
 
 
-def _settings(row: DeclareQueue, arguments: Mapping[str, Any]) -> QueueSettings:
+def _settings(row: DeclareQueue, arguments: Mapping[str, object]) -> QueueSettings:
     """Return the settings of a queue. Arguments that are no longer permitted have no effect."""
     while True:
         try:

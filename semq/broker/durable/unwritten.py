@@ -41,7 +41,7 @@ class UnwrittenOps:
     def __init__(self) -> None:
         self._defined: dict[Hashable, StoreOp] = {}
         self._added: dict[int, dict[int, AddMessage]] = {}  # keyed by queue, then by position
-        self._dropped: dict[int, dict[int, Any]] = {}  # by position
+        self._dropped: dict[int, dict[int, object]] = {}  # by position
         self._moved: dict[int, dict[int, list[tuple[int, int]]]] = {}  # queues and positions to which a message moved
         self._marked: dict[int, dict[int, SetDeliveryCount]] = {}
         self._handed_out: dict[int, MarkHandedOut] = {}

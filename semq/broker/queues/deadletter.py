@@ -93,7 +93,7 @@ def read_deaths(message: Message) -> list[Death]:
     return _listed(message.headers())
 
 
-def _listed(headers: Mapping[str, Any]) -> list[Death]:
+def _listed(headers: Mapping[str, object]) -> list[Death]:
     deaths = headers.get("x-death")
     return [death for death in deaths if isinstance(death, Mapping)] if isinstance(deaths, list) else []
 

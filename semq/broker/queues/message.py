@@ -6,7 +6,6 @@ so that the sender of a malformed table gets the error.
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import clipped
@@ -123,7 +122,7 @@ def needs_name_check(header: ContentHeader) -> bool:
     return bool(property_flags(header) & _REPLY_TO_OR_USER_ID)
 
 
-def _keys(headers: Mapping[str, Any], name: str) -> list[str]:
+def _keys(headers: Mapping[str, object], name: str) -> list[str]:
     keys = headers.get(name, [])
     if not isinstance(keys, list):
         kind = refusals.field_type(keys)

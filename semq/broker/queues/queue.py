@@ -72,7 +72,7 @@ class Queue:
         durable: bool = False,
         auto_delete: bool = False,
         owner: Any = None,
-        arguments: dict[str, Any] | None = None,
+        arguments: dict[str, object] | None = None,
         encoded_arguments: bytes = b"",
     ) -> None:
         self.name = name

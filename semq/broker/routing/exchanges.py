@@ -109,7 +109,7 @@ class Exchange:
         """Return the destinations of one message, possibly with repetitions. ``headers`` is called only if needed."""
         raise NotImplementedError
 
-    def _index(self, binding: Binding, arguments: Mapping[str, Any]) -> None:
+    def _index(self, binding: Binding, arguments: Mapping[str, object]) -> None:
         raise NotImplementedError
 
     def _unindex(self, binding: Binding) -> None:
@@ -125,7 +125,7 @@ class _KeyedExchange(Exchange):
         super().__init__(name, **settings)
         self._pairs: Counter[tuple[str, BindingDestination]] = Counter()
 
-    def _index(self, binding: Binding, arguments: Mapping[str, Any]) -> None:
+    def _index(self, binding: Binding, arguments: Mapping[str, object]) -> None:
         pair = self._pair(binding)
         self._pairs[pair] += 1
         if self._pairs[pair] == 1:
@@ -154,7 +154,7 @@ class DirectExchange(_KeyedExchange):
     type = "direct"
     __slots__ = ("_keys",)
 
-    def __init__(self, name: str, **settings: Any) -> None:
+    def __init__(self, name: str, **settings: object) -> None:
         super().__init__(name, **settings)
         self._keys: dict[str, dict[BindingDestination, None]] = {}
 
@@ -177,7 +177,7 @@ class FanoutExchange(_KeyedExchange):
     type = "fanout"
     __slots__ = ("_all",)
 
-    def __init__(self, name: str, **settings: Any) -> None:
+    def __init__(self, name: str, **settings: object) -> None:
         super().__init__(name, **settings)
         self._all: dict[BindingDestination, None] = {}
 
@@ -200,7 +200,7 @@ class TopicExchange(_KeyedExchange):
     type = "topic"
     __slots__ = ("_cache", "_cache_size", "_topics")
 
-    def __init__(self, name: str, **settings: Any) -> None:
+    def __init__(self, name: str, **settings: object) -> None:
         super().__init__(name, **settings)
         self._topics: TopicIndex[BindingDestination] = TopicIndex()
         self._cache: dict[str, tuple[BindingDestination, ...]] = {}
@@ -246,7 +246,7 @@ class HeadersExchange(Exchange):
         message_headers = headers()
         return [binding.destination for binding, pattern in self._patterns.items() if pattern.matches(message_headers)]
 
-    def _index(self, binding: Binding, arguments: Mapping[str, Any]) -> None:
+    def _index(self, binding: Binding, arguments: Mapping[str, object]) -> None:
         self._patterns[binding] = HeadersPattern(arguments)
 
     def _unindex(self, binding: Binding) -> None:
@@ -288,14 +288,14 @@ class DelayedExchange(Exchange):
         if delay_of(headers) and "BCC" in headers:
             raise refusals.bad_request("a message with a delay cannot have a header BCC, which would be lost meanwhile")
 
-    def _index(self, binding: Binding, arguments: Mapping[str, Any]) -> None:
+    def _index(self, binding: Binding, arguments: Mapping[str, object]) -> None:
         self._inner._index(binding, arguments)
 
     def _unindex(self, binding: Binding) -> None:
         self._inner._unindex(binding)
 
 
-def delay_of(headers: Mapping[str, Any]) -> int:
+def delay_of(headers: Mapping[str, object]) -> int:
     """Return the milliseconds for which a delayed exchange holds a message; 0 for one that it routes at once."""
     delay = _milliseconds(headers.get(DELAY))
     return delay if 0 < delay <= TIMER_MAX_MS else 0

@@ -7,7 +7,6 @@ numbers count as one type.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from semq.broker.refusals import field_type
 
@@ -25,7 +24,7 @@ class HeadersPattern:
 
     __slots__ = ("_all_must_match", "_required")
 
-    def __init__(self, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, arguments: Mapping[str, object]) -> None:
         mode = arguments.get("x-match", "all")
         if not isinstance(mode, str):
             raise ValueError(f"Invalid x-match field type {field_type(mode)} (value {mode}); expected longstr")
@@ -39,14 +38,14 @@ class HeadersPattern:
             if name != "x-match" and (with_x or not name.startswith("x-"))
         ]
 
-    def matches(self, headers: Mapping[str, Any]) -> bool:
+    def matches(self, headers: Mapping[str, object]) -> bool:
         test = all if self._all_must_match else any
         return test(name in headers and _is_match(value, headers[name]) for name, value in self._required)
 
 
-def _is_match(expected: Any, actual: Any) -> bool:
+def _is_match(expected: object, actual: object) -> bool:
     return expected is None or (expected == actual and _kind(expected) is _kind(actual))
 
 
-def _kind(value: Any) -> type:
+def _kind(value: object) -> type:
     return int if type(value) is float else type(value)

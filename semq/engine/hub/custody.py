@@ -8,7 +8,7 @@ through ``copy_acts``.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from semq.engine.core import Core
 from semq.engine.hub.deeds import EFFECTS, AfterCopies, copy_state, note
@@ -190,7 +190,7 @@ class Custody:
     def may_claim(self, row: Outbound) -> bool:
         return True
 
-    def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
+    def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[object]) -> Data | None:
         """H5: claim a copy for sending. After ``hub_attempts_max`` sends in the target's session, park the copy until
         the next session, and return None (section 12).
         """
@@ -230,7 +230,13 @@ class Custody:
 
     # --- the row of a copy
     def apply_event(
-        self, unit: Unit, row: Outbound | None, event: HubEvent, after: AfterCopies, cause: Any = None, detail: str = ""
+        self,
+        unit: Unit,
+        row: Outbound | None,
+        event: HubEvent,
+        after: AfterCopies,
+        cause: object = None,
+        detail: str = "",
     ) -> CopyState:
         """Change a copy by the grid and do the deed of the cell. ``cause``: what the deed needs.
 

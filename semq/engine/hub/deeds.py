@@ -199,7 +199,7 @@ def _send(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, sto
     after.frames.append(Data(envelope, b"" if late else stored.payload))
 
 
-def _wake(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, cause: Any) -> None:
+def _wake(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, cause: object) -> None:
     after.wake.append(row)
 
 
@@ -244,7 +244,7 @@ def _refuse(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, v
     _send_refusal(custody, unit, row, after, None)
 
 
-def _send_refusal(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, cause: Any) -> None:
+def _send_refusal(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, cause: object) -> None:
     if str(row.lk0.node) in custody.sessions:
         after.mail.append(refusal(custody.core, row))
 

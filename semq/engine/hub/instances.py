@@ -122,7 +122,7 @@ class Instances:
             return packet
         return _with_records(packet, here) if here else None
 
-    def ask_home(self, packet: Packet, inquiries: Sequence[Any]) -> bool:
+    def ask_home(self, packet: Packet, inquiries: Sequence[object]) -> bool:
         """Send inquiries to the home of the packet's target. Return False if the home is here or unknown."""
         home = self._homes.of(packet.target.node)
         if home is None or home == self._store:
@@ -233,5 +233,5 @@ def named_store(function: Function, record: Any) -> StoreName | None:
     return None
 
 
-def _with_records(packet: Packet, records: Sequence[Any]) -> Packet:
+def _with_records(packet: Packet, records: Sequence[object]) -> Packet:
     return Packet(packet.source, packet.target, packet.function, packet.primitive, records)

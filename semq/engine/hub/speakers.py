@@ -19,7 +19,7 @@ REQUEST, CONFIRMATION = Primitive.REQUEST, Primitive.CONFIRMATION
 Fault = Callable[[Any, str, str, bool], str]
 
 
-def check_records(packet: Packet, peer: Address, hub: Address) -> tuple[Sequence[Any], list[tuple[Any, str]]]:
+def check_records(packet: Packet, peer: Address, hub: Address) -> tuple[Sequence[object], list[tuple[object, str]]]:
     """Return the records that ``peer`` may send in this packet, and the others with their faults."""
     rule = RULES.get((packet.function, packet.primitive))
     if rule is None:
@@ -43,7 +43,7 @@ def message_fault(peer: Address, envelope: Envelope) -> SemqError | None:
     return None
 
 
-def record_name(record: Any) -> str:
+def record_name(record: object) -> str:
     """Return the name of the message that a record is about, for the ledger."""
     return str(getattr(record, "ident", ""))
 

@@ -219,7 +219,7 @@ def owed_inquiries(row: Pending, hub: Address | None, *, blocked: bool) -> list[
 
 
 def _do_deed(
-    status: AckStatus, event: OwedEvent, inquiries: list[AddressedInquiry], to: Address, facts: dict[str, Any]
+    status: AckStatus, event: OwedEvent, inquiries: list[AddressedInquiry], to: Address, facts: dict[str, object]
 ) -> None:
     deed = OWED.step(status, event).deed
     if deed is not None:
@@ -230,6 +230,6 @@ def _inquire(inquiries: list[AddressedInquiry], to: Address, facts: dict[str, An
     inquiries.append((to, Inquiry(**facts)))
 
 
-EFFECTS: dict[OwedDeed, Callable[[list[AddressedInquiry], Address, dict[str, Any]], None]] = {
+EFFECTS: dict[OwedDeed, Callable[[list[AddressedInquiry], Address, dict[str, object]], None]] = {
     OwedDeed.inquire: _inquire
 }

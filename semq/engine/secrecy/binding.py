@@ -68,7 +68,7 @@ def authenticated_data(envelope: Envelope, place: str, session_id: bytes, size: 
     return canonical("semq document 1", session_id, place, *facts[:5], size, *facts[5:])
 
 
-def later_facts(rows: Iterable[Attribute]) -> Callable[[Envelope], tuple[Any, ...]] | None:
+def later_facts(rows: Iterable[Attribute]) -> Callable[[Envelope], tuple[object, ...]] | None:
     """Return a function for the facts added after version 1; None if ``rows`` has none.
 
     The function returns a tuple with a mapping of the values that are not defaults. If all are defaults, the tuple
@@ -93,7 +93,7 @@ _plain = value_reader(_PLAIN)
 _later = later_facts(ATTRIBUTES)
 
 
-def _attributes(envelope: Envelope) -> tuple[Any, ...]:
+def _attributes(envelope: Envelope) -> tuple[object, ...]:
     """Return the facts of a document (PROTOCOL.md section 27). Raises HeaderUnfit."""
     headers = envelope.attributes.user_headers
     facts = (

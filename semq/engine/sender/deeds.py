@@ -102,7 +102,7 @@ def _send(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, stor
     after.frames.append(frame)
 
 
-def _wake(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, cause: Any) -> None:
+def _wake(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, cause: object) -> None:
     after.wake.append(row)
 
 
@@ -123,15 +123,15 @@ def _reack2(
         after.evidence.append(evidence)
 
 
-def _ask_target(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, cause: Any) -> None:
+def _ask_target(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, cause: object) -> None:
     after.asks.append((row, None))
 
 
-def _ask_custodian(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, cause: Any) -> None:
+def _ask_custodian(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, cause: object) -> None:
     after.asks.append((row, row.custodian))
 
 
-def _make_void(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, cause: Any) -> None:
+def _make_void(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, cause: object) -> None:
     """Make the row a void marker (rule N11, section 12). An expired document keeps its body for an operator."""
     stored = unit.bodies.get(row.object_id)
     kept = stored.payload if stored is not None and row.has_payload and says_expired(row.reason) else b""
@@ -139,7 +139,7 @@ def _make_void(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound,
     _mark_void(rows.core.address, unit, row, after, kept)
 
 
-def _give_up(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, cause: Any) -> None:
+def _give_up(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, cause: object) -> None:
     row.lost = True
     _make_void(rows, unit, row, after, cause)
 
@@ -162,7 +162,7 @@ def _returned(
     _refuse(rows, unit, row, after, refusal)
 
 
-def _reack(rows: RowsOwner, unit: Unit, row: Outbound | None, after: AfterOutbound, cause: Any) -> None:
+def _reack(rows: RowsOwner, unit: Unit, row: Outbound | None, after: AfterOutbound, cause: object) -> None:
     if isinstance(cause, ReturnedCopy):
         after.returns.append(cause)
 

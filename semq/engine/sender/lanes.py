@@ -51,7 +51,7 @@ class LaneOwner(Protocol):
     def may_claim(self, row: Outbound) -> bool:
         """Whether the window of the stream allows a row to be sent."""
 
-    def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
+    def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[object]) -> Data | None:
         """Mark a row as sent in the open transaction; add events for the application to ``events``.
 
         Return the message; None if it is not sent now.

@@ -3,7 +3,7 @@
 The row, its ledger line and the application's event are written in one transaction; ``apply`` follows the commit.
 """
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from semq.engine.core import Core, with_marker_note
 from semq.engine.latency import Stage
@@ -109,7 +109,7 @@ class OutboundRows:
         after: AfterOutbound,
         detail: str = "",
         reason: Reason | None = None,
-        cause: Any = None,
+        cause: object = None,
     ) -> None:
         """Change a row by the grid and do the deed of the cell, which needs the facts in ``cause``.
 

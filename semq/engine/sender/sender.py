@@ -60,7 +60,7 @@ class Sender:
     def may_claim(self, row: Outbound) -> bool:
         return row.sid < 0 or row.sid < self.rows.floor(row).value + self.core.settings.window
 
-    def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[Any]) -> Data | None:
+    def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[object]) -> Data | None:
         after = AfterOutbound(self.core.now_ms())
         self.rows.apply_event(unit, row, SenderEvent.claim, after, self.remark(row.dest), cause=stored)
         events.extend(after.events)

@@ -5,7 +5,7 @@ and custody. Any other statement is noted as a violation and changes nothing.
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from semq.engine.core import Core
 from semq.engine.errors import Mismatch, NotYours
@@ -110,7 +110,7 @@ class Statements:
         event: SenderEvent,
         detail: str = "",
         reason: Reason | None = None,
-        cause: Any = None,
+        cause: object = None,
     ) -> None:
         """Change the row by the grid; an event that cannot happen in the row's state is a violation."""
         try:

@@ -320,7 +320,7 @@ class _UnitAcceptance:
         self._refused: list[tuple[Submission, SemqError]] = []
         self._destinations: dict[Address, Destination] = {}
         self._new_seals: list[Seal] = []
-        self._events: list[Any] = []
+        self._events: list[object] = []
         self._unkept: list[Outbound] = []  #: documents that are sent and not stored
 
     def decide(self, submission: Submission, fault: SemqError | None) -> None:

@@ -39,7 +39,7 @@ def main(
     description: str,
     serve: Serve,
     argv: list[str] | None = None,
-    run: Callable[[Coroutine[Any, Any, None]], None] = asyncio.run,
+    run: Callable[[Coroutine[object, object, None]], None] = asyncio.run,
 ) -> int:
     """Run ``serve(settings, url of the node, function that waits for the end)``; return the exit status.
 

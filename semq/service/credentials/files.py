@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from cryptography import x509
 
@@ -89,7 +89,7 @@ def named_files(settings: Settings) -> Iterator[NamedFile]:
     for row in TABLE:
         section_name, *numbered, key = row.setting.split(".")
         if section_name == "server":  # of a virtual server; its institutions know the certificate
-            sections: list[tuple[str, Any]] = []
+            sections: list[tuple[str, object]] = []
             if key == CERTIFICATE and settings.port_certificate is not None:
                 yield NamedFile(row.setting, settings.port_certificate, row.content)
         elif numbered:

@@ -395,7 +395,7 @@ def _refuse(messages: Sequence[OfferedMessage]) -> None:
         message.settle(NACKED)
 
 
-def _read_statement(properties: Mapping[str, Any]) -> NodeStatement:
+def _read_statement(properties: Mapping[str, object]) -> NodeStatement:
     """Read a node's statement from its login properties. Raises StoreStatementUnreadable."""
     store_uuid, incarnation = str(properties.get("store_uuid", "")), str(properties.get("incarnation", ""))
     # A text that Postgres refuses would fail the work of all nodes in the transaction.
@@ -404,7 +404,7 @@ def _read_statement(properties: Mapping[str, Any]) -> NodeStatement:
     return NodeStatement(store_uuid, _read_boot(properties), incarnation)
 
 
-def _read_boot(properties: Mapping[str, Any]) -> int:
+def _read_boot(properties: Mapping[str, object]) -> int:
     """Return the number of openings that a node states; 0 if it states none that Postgres can store."""
     boot = properties.get("boot")
     return boot if isinstance(boot, int) and 0 <= boot < 2**63 else 0

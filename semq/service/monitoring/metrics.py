@@ -77,7 +77,7 @@ def _info(figures: Figures) -> list[Sample]:
     return [({"node": figures.status.node, "kind": figures.status.kind, "version": __version__}, 1.0)]
 
 
-def _seconds(text: Any) -> float:
+def _seconds(text: object) -> float:
     return datetime.fromisoformat(str(text)).timestamp()
 
 
@@ -249,13 +249,13 @@ def _age_s(figures: Figures, since_ms: int) -> float:
     return max(0.0, (figures.now_ms - since_ms) / 1000)
 
 
-def _inboxes(figures: Figures) -> Sequence[Mapping[str, Any]] | None:
+def _inboxes(figures: Figures) -> Sequence[Mapping[str, object]] | None:
     """Return the inboxes with unread documents; None at a hub and before the first census."""
     is_counted = figures.queues.get("as_of") and figures.status.kind == "local"
     return figures.queues["inboxes"] if is_counted else None
 
 
-def _offline_pairs(figures: Figures) -> Sequence[Mapping[str, Any]] | None:
+def _offline_pairs(figures: Figures) -> Sequence[Mapping[str, object]] | None:
     """Return the pairs whose target is offline; None before the first census."""
     if not figures.queues.get("as_of"):
         return None

@@ -29,7 +29,7 @@ RETRIABLE = frozenset({429, 502, 503, 504})  # HTTP statuses after which the sam
 SAMPLED = 1  # flag of a span
 
 
-def encoded(spans: Iterable[Span], resource: Mapping[str, Any]) -> bytes:
+def encoded(spans: Iterable[Span], resource: Mapping[str, object]) -> bytes:
     """Return the body of a request."""
     scope_spans = {"scope": {"name": "semq", "version": __version__}, "spans": [_span(span) for span in spans]}
     resource_spans = {"resource": {"attributes": _attributes(resource)}, "scopeSpans": [scope_spans]}
@@ -67,7 +67,7 @@ class _Answer(msgspec.Struct, rename="camel"):
     partial_success: _PartialSuccess = msgspec.field(default_factory=_PartialSuccess)
 
 
-def _span(span: Span) -> dict[str, Any]:
+def _span(span: Span) -> dict[str, object]:
     kind, operation = KINDS[span.stage]
     attributes = {
         "messaging.system": "semq",

@@ -152,7 +152,7 @@ class NetEffect:
         ]
         return {"broker_message": self._messages(), "broker_body": chunks}
 
-    def _messages(self) -> list[Sequence[Any]]:
+    def _messages(self) -> list[Sequence[object]]:
         return [
             _values(op, self.delivery_counts[queue].get(position, op.delivery_count))
             for queue, messages in self.added.items()
@@ -187,7 +187,7 @@ def _identity(op: Bind | Unbind) -> bytes:
     return digest.digest()
 
 
-def _values(op: AddMessage, delivery_count: int) -> Sequence[Any]:
+def _values(op: AddMessage, delivery_count: int) -> Sequence[object]:
     return (
         op.queue_id,
         op.position,

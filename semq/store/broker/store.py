@@ -248,7 +248,7 @@ class PostgresMessageStore:
     def read_body(self, body_id: int, index: int, done: ReadDone) -> None:
         self._later(self._read_body(body_id, index, done))
 
-    def _later(self, reading: Coroutine[Any, Any, None]) -> None:
+    def _later(self, reading: Coroutine[object, object, None]) -> None:
         task = asyncio.get_running_loop().create_task(reading)
         self._reading.add(task)
         task.add_done_callback(self._reading.discard)

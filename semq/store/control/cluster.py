@@ -5,7 +5,7 @@ Functions for ``semq.store.reader.Reader.execute``; each change is a transaction
 
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from msgspec import Struct
@@ -173,13 +173,13 @@ def retire(connection: Connection, row: RetiredStore) -> str | None:
     return None
 
 
-def _pages(homes_of: Mapping[str, StoreName]) -> Iterator[list[dict[str, Any]]]:
+def _pages(homes_of: Mapping[str, StoreName]) -> Iterator[list[dict[str, object]]]:
     rows = [{"node": node, "semq_id": store[0], "semq_db_id": store[1]} for node, store in homes_of.items()]
     for start in range(0, len(rows), PAGE):
         yield rows[start : start + PAGE]
 
 
-def note_sign_of_life(connection: Connection, facts: Mapping[str, Any], store_uuid: UUID, state: StoreState) -> None:
+def note_sign_of_life(connection: Connection, facts: Mapping[str, object], store_uuid: UUID, state: StoreState) -> None:
     """Record that an instance runs, and the state of its store. Delete instances that ended more than KEPT_S ago.
 
     If the control database was restored from a backup that lacks the store, the store is added again.

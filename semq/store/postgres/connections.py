@@ -55,7 +55,7 @@ class SharedReaders:
     def run(self, query: Callable[[], Any]) -> "asyncio.Future[Any]":
         return asyncio.ensure_future(self._in_turn(query))
 
-    async def _in_turn(self, query: Callable[[], Any]) -> Any:
+    async def _in_turn(self, query: Callable[[], object]) -> object:
         async with self._turns:
             return await asyncio.get_running_loop().run_in_executor(self._threads, query)
 

@@ -183,7 +183,7 @@ async def _date_of(connection: psycopg.AsyncConnection[Any]) -> date:
     return found
 
 
-async def _forget_audit(connection: psycopg.AsyncConnection[Any], values: Mapping[str, Any]) -> int:
+async def _forget_audit(connection: psycopg.AsyncConnection[Any], values: Mapping[str, object]) -> int:
     """Delete expired lines of the audit log; a trigger permits this with ``semq.audit_retention``."""
     total = 0
     while True:
@@ -195,7 +195,7 @@ async def _forget_audit(connection: psycopg.AsyncConnection[Any], values: Mappin
             return total
 
 
-async def _in_batches(connection: psycopg.AsyncConnection[Any], statement: str, values: Mapping[str, Any]) -> int:
+async def _in_batches(connection: psycopg.AsyncConnection[Any], statement: str, values: Mapping[str, object]) -> int:
     total = 0
     while True:
         count = (await connection.execute(statement.encode(), values)).rowcount

@@ -203,20 +203,20 @@ def _read_unsent(unit: Unit, rows: Rows) -> list[Outbound]:
     return [outbound_of(row[:-2]) for row in rows]
 
 
-def _read_waiting(unit: Unit, rows: Rows) -> list[Any]:
+def _read_waiting(unit: Unit, rows: Rows) -> list[object]:
     unit.pending_bodies.update((row[0], Stored(row[-2], row[-1])) for row in rows if row[-2] is not None)
     return [pending_of(row[:-2]) for row in rows]
 
 
-def _read_outbound(unit: Unit, rows: Rows) -> list[Any]:
+def _read_outbound(unit: Unit, rows: Rows) -> list[object]:
     return [outbound_of(row) for row in rows]
 
 
-def _read_pending(unit: Unit, rows: Rows) -> list[Any]:
+def _read_pending(unit: Unit, rows: Rows) -> list[object]:
     return [pending_of(row) for row in rows]
 
 
-def _read_submitted(unit: Unit, rows: Rows) -> list[Any]:
+def _read_submitted(unit: Unit, rows: Rows) -> list[object]:
     return [Submitted(*row) for row in rows]
 
 

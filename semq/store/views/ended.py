@@ -126,7 +126,7 @@ def _selected(wanted: MessageFilter) -> Iterator[tuple[Side, tuple[Event, ...]]]
             yield side, fitting
 
 
-def _in_period(wanted: MessageFilter, at: Any) -> Iterator[ColumnElement[bool]]:
+def _in_period(wanted: MessageFilter, at: object) -> Iterator[ColumnElement[bool]]:
     if wanted.since_ms is not None:
         yield at >= func.to_timestamp(wanted.since_ms / 1000)
     if wanted.until_ms is not None:

@@ -94,7 +94,7 @@ def _number_of(row: MessageRow) -> int:
     return int(row["submission"] if "submission" in row else row["id"])
 
 
-def _window(queue: _Queue, wanted: Search, begin: int) -> Any:
+def _window(queue: _Queue, wanted: Search, begin: int) -> object:
     """Return the numbers of the rows to compare; for tb_0031, ``partner`` selects them by an index."""
     number = queue.number
     query = select(number).where(number < begin if wanted.is_descending else number > begin)

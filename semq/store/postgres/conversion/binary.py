@@ -5,7 +5,6 @@ Milliseconds since 1970 UTC become ``timestamptz`` only here.
 
 from collections.abc import Collection, Iterable, Sequence
 from struct import Struct, pack
-from typing import Any
 
 from psycopg._copy_base import format_row_binary  # the compiled part of ``Copy.write_row``, without its cursor
 from psycopg.abc import AdaptContext, Transformer
@@ -93,11 +92,11 @@ class Packer:
             transformer.set_dumper_types(oids, Format.BINARY)
             self._formats[table.name] = [PyFormat.BINARY] * len(oids)
 
-    def params(self, table: str, values: Sequence[Any]) -> Sequence[Buffer | None]:
+    def params(self, table: str, values: Sequence[object]) -> Sequence[Buffer | None]:
         """Return one row as the parameters of a prepared INSERT."""
         return self._transformers[table].dump_sequence(values, self._formats[table])
 
-    def copy_data(self, table: str, rows: Iterable[Sequence[Any]]) -> bytearray:
+    def copy_data(self, table: str, rows: Iterable[Sequence[object]]) -> bytearray:
         """Return rows as the complete data of a binary COPY."""
         out, transformer = bytearray(COPY_HEAD), self._transformers[table]
         for values in rows:
@@ -105,7 +104,7 @@ class Packer:
         out += COPY_END
         return out
 
-    def copy_row(self, table: str, values: Sequence[Any]) -> bytearray:
+    def copy_row(self, table: str, values: Sequence[object]) -> bytearray:
         """Return one row in the form that it has in the data of a binary COPY."""
         out = bytearray()
         format_row_binary(values, self._transformers[table], out)
