@@ -8,17 +8,18 @@ the low bits the position in that store.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
+from semq.answers.messages import MessageTrace, QueueCensus, StuckSums, Sums, TracedLine
 from semq.engine.hub.carrier import StoreName
 from semq.service.errors import BadArguments
-from semq.service.operations.figures import TrafficFigures, merged
+from semq.service.operations.figures import EndedCount, TrafficFigures, merged
 
 PLACE_BITS = 56  # of a number in one store: 16 for openings of the store, 40 for rows since the opening
 STORES_MAX = (1 << (63 - PLACE_BITS)) - 1
-Rows = list[dict[str, Any]]
+Rows = list[dict[str, Any]]  #: of any operation that returns a list
 Answers = Sequence[tuple[StoreName, Any]]
 Combine = Callable[[Answers, Mapping[str, Any]], Any]  #: (answers, arguments) -> combined answer
 
@@ -64,14 +65,25 @@ def _sum(values: Sequence[Any]) -> Any:
     return sum(values)
 
 
-def census(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def census(answers: Answers, arguments: Mapping[str, object]) -> QueueCensus:
     """Return the sums of the figures, the lists and the oldest document of all stores, as of the oldest census."""
-    not_summed = ("as_of", "pairs", "inboxes", "oldest")
-    figures = [{name: value for name, value in answer.items() if name not in not_summed} for _, answer in answers]
-    pairs = [with_store(store, pair) for store, answer in answers for pair in answer["pairs"]]
-    inboxes = [inbox for _, answer in answers for inbox in answer["inboxes"]]
-    oldest = min((answer["oldest"] for _, answer in answers if answer["oldest"]), key=itemgetter("at"), default=None)
-    return {"as_of": _oldest(answers), **_sum(figures), "pairs": pairs, "inboxes": inboxes, "oldest": oldest}
+    counted: list[QueueCensus] = [answer for _, answer in answers]
+    return {
+        "as_of": _oldest(answers),
+        "sent": _sum([each["sent"] for each in counted]),
+        "received": _sum([each["received"] for each in counted]),
+        "submitted": _sum([each["submitted"] for each in counted]),
+        "pieces": _sum([each["pieces"] for each in counted]),
+        "failed": sum(each["failed"] for each in counted),
+        "stuck": sum(each["stuck"] for each in counted),
+        "pairs": [_in_store(store, pair) for store, answer in answers for pair in answer["pairs"]],
+        "inboxes": [inbox for each in counted for inbox in each["inboxes"]],
+        "oldest": min((oldest for each in counted if (oldest := each["oldest"])), key=itemgetter("at"), default=None),
+    }
+
+
+def _in_store(store: StoreName, sums: Sums) -> Sums:
+    return {**sums, "store": store_text(store)}
 
 
 def pairs(answers: Answers, arguments: Mapping[str, object]) -> Rows:
@@ -83,13 +95,11 @@ def pairs(answers: Answers, arguments: Mapping[str, object]) -> Rows:
     return [{"source": source, "target": target, "documents": dict(sum_)} for (source, target), sum_ in sums.items()]
 
 
-def ended(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def ended(answers: Answers, arguments: Mapping[str, object]) -> EndedCount:
     """Return the sums of the ended documents; they are complete if all stores have counted all."""
-    return {
-        "matches": sum(answer["matches"] for _, answer in answers),
-        "by_outcome": _sum([answer["by_outcome"] for _, answer in answers]),
-        "is_complete": all(answer["is_complete"] for _, answer in answers),
-    }
+    counts = [msgspec.convert(answer, EndedCount) for _, answer in answers]
+    outcomes: dict[str, int] = _sum([count.by_outcome for count in counts])
+    return EndedCount(sum(count.matches for count in counts), outcomes, all(count.is_complete for count in counts))
 
 
 def traffic(answers: Answers, arguments: Mapping[str, object]) -> TrafficFigures:
@@ -97,9 +107,9 @@ def traffic(answers: Answers, arguments: Mapping[str, object]) -> TrafficFigures
     return merged([msgspec.convert(answer, TrafficFigures, strict=False) for _, answer in answers])
 
 
-def causes(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def causes(answers: Answers, arguments: Mapping[str, object]) -> StuckSums:
     """Return the causes of all stores, the most frequent first."""
-    rows_of_all = [with_store(store, row) for store, answer in answers for row in answer["rows"]]
+    rows_of_all = [_in_store(store, row) for store, answer in answers for row in answer["rows"]]
     return {"as_of": _oldest(answers), "rows": sorted(rows_of_all, key=lambda row: row["rows"], reverse=True)}
 
 
@@ -145,13 +155,16 @@ def prefer_row(answers: Answers, arguments: Mapping[str, object]) -> dict[str, o
     return with_store(store, message) | ({"other_stores": others} if others else {})
 
 
-def histories(answers: Answers, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def histories(answers: Answers, arguments: Mapping[str, object]) -> MessageTrace:
     """Return the ledger lines of all stores about one message, in order of time."""
+    trace: MessageTrace = answers[0][1]
     events = [with_store(store, event) for store, answer in answers for event in answer["events"]]
-    lists = {
-        name: list(dict.fromkeys(lk0 for _, answer in answers for lk0 in answer[name])) for name in ("others", "before")
+    return {
+        **trace,
+        "events": cast(list[TracedLine], sorted(events, key=_time)),
+        "others": list(dict.fromkeys(lk0 for _, answer in answers for lk0 in answer["others"])),
+        "before": list(dict.fromkeys(lk0 for _, answer in answers for lk0 in answer["before"])),
     }
-    return {**answers[0][1], "events": sorted(events, key=_time), **lists}
 
 
 def _oldest(answers: Answers) -> int:

@@ -197,6 +197,7 @@ class Sums(TypedDict, total=False):
     source: str
     target: str
     online: bool | None
+    store: str  #: at a hub of several
     inbox: str
     cause: str
     meaning: str

@@ -5,7 +5,7 @@ counting costs the database a few percent of its time.
 """
 
 import asyncio
-from typing import Any, Protocol
+from typing import Protocol
 
 from msgspec import Struct, field
 
@@ -13,6 +13,7 @@ from semq.clock import Clock
 from semq.engine.people.stuck import SILENT_AFTER, Surroundings, stuck_cause
 from semq.store.postgres.store import PostgresStore
 from semq.store.views import census, submissions
+from semq.store.views.census import CensusGroup
 
 KEPT_FACTOR = 40
 KEPT_S_MIN, KEPT_S_MAX = 1.0, 300.0
@@ -33,7 +34,7 @@ class Census(Struct, frozen=True):
     """The result of one count."""
 
     as_of: int  #: milliseconds since 1970 UTC
-    groups: list[dict[str, Any]]  #: groups of rows (``semq.store.views.census``); ``cause``: name of a cause, or None
+    groups: list[CensusGroup]
     submitted: dict[str, int]  #: counts of the submissions that are not accepted, by state
     presence: dict[str, bool | None] = field(default_factory=dict)  #: whether the targets of open messages are online
     late_in_pieces: int = 0  #: documents in pieces that are overdue

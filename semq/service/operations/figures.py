@@ -6,7 +6,7 @@ backwards, from the present length of the queue and the documents that entered a
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field
 
@@ -19,6 +19,7 @@ from semq.service.operations.ports import OperatedNode
 from semq.store.figures import BOUNDS_MS, HOUR, MINUTE, NO_LATENCY
 from semq.store.rows import Event, Side
 from semq.store.views import figures
+from semq.store.views.census import CensusGroup
 from semq.store.views.ended import DAY_MS, count_ended
 from semq.store.views.figures import Counted
 from semq.store.views.messages import node_of
@@ -199,7 +200,7 @@ def _merged_latencies(latencies: Iterable[Mapping[str, LatencyFigures]]) -> dict
     return {kind: latency_of(buckets) for kind, buckets in counts.items()}
 
 
-def lengths(groups: Iterable[Mapping[str, Any]], partner: str | None) -> Counter[str]:
+def lengths(groups: Iterable[CensusGroup], partner: str | None) -> Counter[str]:
     """Return the documents in each queue, of all partners or of one. ``groups``: those of a census."""
     found = Counter[str]()
     for group in groups:

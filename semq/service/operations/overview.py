@@ -91,7 +91,7 @@ class OverviewOperations:
                 if group["app_status"] == AppStatus.NEW.name:
                     _add(inboxes, group["user"], group)
                 continue
-            sent[group["outcome"] or group["ss_status"]] += group["rows"]
+            sent[str(group["outcome"] or group["ss_status"])] += group["rows"]
             if group["outcome"] is None:
                 _add(pairs, (group["source"], group["target"]), group)
         stuck = sum(group["rows"] for group in census.groups if group["cause"])
@@ -122,7 +122,7 @@ class OverviewOperations:
                 sum_ = sums.setdefault((group["cause"], partner, group["side"]), empty)
                 sum_["rows"] += group["rows"]
                 sum_["bytes"] += group["bytes"]
-                sum_["oldest_at"] = min(sum_["oldest_at"], group["oldest_at"])
+                sum_["oldest_at"] = min(sum_["oldest_at"] or group["oldest_at"], group["oldest_at"])
         rows: list[Sums] = [
             {"cause": cause, "meaning": StuckCause[cause].meaning, "partner": partner, "side": side, **sum_}
             for (cause, partner, side), sum_ in sums.items()
@@ -231,7 +231,7 @@ def _add(sums: dict[AnyKey, Sums], key: AnyKey, group: Mapping[str, Any]) -> Non
     sum_["rows"] += group["rows"]
     sum_["bytes"] += group["bytes"]
     sum_["late"] += group["rows"] if group["late"] else 0
-    sum_["oldest_at"] = min(sum_["oldest_at"], group["oldest_at"])
+    sum_["oldest_at"] = min(sum_["oldest_at"] or group["oldest_at"], group["oldest_at"])
 
 
 def _oldest(

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, and_, case, func, or_, select
 from sqlalchemy.sql.elements import ColumnElement
 
+from semq.answers.messages import MessageRow
 from semq.store.views.messages import IN, IN_PIECE, NAMES, OUT, OUT_PIECE, owed
 from semq.umx_t.status import AckStatus, AppStatus, Direction, SaveFwd
 
@@ -19,15 +20,25 @@ Marks = Mapping[str, Sequence[int]]  # numbers of rows by mark; a mark is a fact
 OWES_HUB, OWES_SENDER = owed(IN)
 
 
-def groups(connection: Connection, late_before_ms: int, sent: Marks, received: Marks) -> list[dict[str, Any]]:
+class CensusGroup(MessageRow, total=False):
+    """Rows of one queue with equal columns; ``oldest_at`` is the time of the first, and ``id`` its number."""
+
+    rows: int
+    bytes: int
+    oldest_at: int
+    late: bool
+    mark: str  #: a fact that no column shows; empty: none
+    user: str  #: of NEW rows: the user whose inbox has them
+    cause: str | None  #: why they are stuck (added by the count of a node)
+
+
+def groups(connection: Connection, late_before_ms: int, sent: Marks, received: Marks) -> list[CensusGroup]:
     """Return the groups of both queues; of each query, the GROUPS_MAX groups with the most rows.
 
     Open rows accepted or received before ``late_before_ms`` are late: sent ones without an outcome, and received ones
     that are NEW or whose acknowledgement is not noted.
 
-    A group has columns of a row, and ``rows``, ``bytes``, ``oldest_at``, ``late``, ``mark``, ``id`` (the number of its
-    first row) and ``piece``; one of NEW rows also ``user``, whose inbox has them. ``sent`` and ``received`` are the
-    marked rows of the two queues, which form groups of their own.
+    ``sent`` and ``received`` are the marked rows of the two queues, which form groups of their own.
     """
     late_before = func.to_timestamp(late_before_ms / 1000)
     sent_groups = _divided(connection, _sent(late_before), OUT.object_id, sent, _outbound)
@@ -35,13 +46,13 @@ def groups(connection: Connection, late_before_ms: int, sent: Marks, received: M
 
 
 def _divided(
-    connection: Connection, query: Select[Any], number: Any, marked: Marks, facts: Callable[[Any], dict[str, Any]]
-) -> list[dict[str, Any]]:
-    groups_by_key = {_key(row): facts(row) | {"mark": ""} for row in connection.execute(query)}
+    connection: Connection, query: Select[Any], number: Any, marked: Marks, facts: Callable[[Any, str], CensusGroup]
+) -> list[CensusGroup]:
+    groups_by_key = {_key(row): facts(row, "") for row in connection.execute(query)}
     marked_groups = []
     for mark, numbers in marked.items():
         for row in connection.execute(query.where(number == func.any_(list(numbers)))) if numbers else ():
-            marked_group = facts(row) | {"mark": mark}
+            marked_group = facts(row, mark)
             marked_groups.append(marked_group)
             if (group := groups_by_key.get(_key(row))) is not None:
                 group["rows"] -= marked_group["rows"]
@@ -81,41 +92,34 @@ def _counted(keys: list[Any], size: Any, at: Any, number: Any) -> Select[Any]:
     return select(*keys, *figures).group_by(*keys).order_by(func.count().desc()).limit(GROUPS_MAX)
 
 
-def _outbound(row: Any) -> dict[str, Any]:
-    oldest = round(row.oldest.timestamp() * 1000)
-    return _figures(row, oldest) | {
-        "side": "outbound",
-        "source": row.source,
-        "target": row.dest,
-        **{name: _name(name, getattr(row, name)) for name in ("direction", "ss_status", "outcome")},
-        "held": row.held,
-        "parked": row.parked,
-        "void": row.void,
-        "accepted_at": oldest,
-    }
+def _outbound(row: Any, mark: str) -> CensusGroup:
+    group = _group(row, mark)
+    group |= {
+        "side": "outbound", "target": row.dest, "direction": NAMES["direction"](row.direction).name,
+        "ss_status": NAMES["ss_status"](row.ss_status).name, "held": row.held, "parked": row.parked, "void": row.void,
+        "outcome": None if row.outcome is None else NAMES["outcome"](row.outcome).name,
+        "accepted_at": group["oldest_at"],
+    }  # fmt: skip
+    return group
 
 
-def _inbound(row: Any) -> dict[str, Any]:
-    oldest = round(row.oldest.timestamp() * 1000)
-    return _figures(row, oldest) | {
-        "side": "inbound",
-        "source": row.source,
-        "target": "",
-        "user": row.user,
-        "app_status": _name("app_status", row.app_status),
+def _inbound(row: Any, mark: str) -> CensusGroup:
+    group = _group(row, mark)
+    group |= {
+        "side": "inbound", "target": "", "user": row.user, "app_status": NAMES["app_status"](row.app_status).name,
         "lk1": "" if row.owes_hub else None,
         "p_ack_status": AckStatus.AS_INIT.name if row.owes_hub else AckStatus.AS_ACK.name,
         "save_fwd": SaveFwd.MUST.value if row.owes_sender else SaveFwd.STORE.value,
         "s_ack_status": AckStatus.AS_INIT.name if row.owes_sender else AckStatus.AS_ACK.name,
-        "received_at": oldest,
-    }
+        "received_at": group["oldest_at"],
+    }  # fmt: skip
+    return group
 
 
-def _figures(row: Any, oldest: int) -> dict[str, Any]:
-    reason = [row.reason_code, ""] if row.reason_code else None
-    numbers = {"rows": row.rows, "bytes": int(row.bytes or 0), "id": row.id}
-    return {**numbers, "oldest_at": oldest, "late": bool(row.late), "reason": reason, "piece": row.piece}
-
-
-def _name(column: str, value: Any) -> str | None:
-    return None if value is None else str(NAMES[column](value).name)
+def _group(row: Any, mark: str) -> CensusGroup:
+    """Return the facts of groups of both queues."""
+    return {
+        "source": row.source, "rows": row.rows, "bytes": int(row.bytes or 0), "id": row.id, "mark": mark,
+        "oldest_at": round(row.oldest.timestamp() * 1000), "late": bool(row.late), "piece": row.piece,
+        "reason": [row.reason_code, ""] if row.reason_code else None,
+    }  # fmt: skip

@@ -5,6 +5,7 @@ since 1970 UTC.
 """
 
 from collections.abc import Mapping
+from enum import IntEnum
 from typing import Any, cast
 
 from sqlalchemy import Connection, Row, and_, func, or_, select
@@ -21,7 +22,7 @@ from semq.umx_t.short_name import short_name
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
 
 OUT, IN = tb_0031.c, tb_0030.c
-NAMES: dict[str, Any] = {
+NAMES: dict[str, type[IntEnum]] = {
     "ss_status": SendStatus,
     "outcome": Outcome,
     "direction": Direction,

@@ -29,7 +29,8 @@ def test_a_place_beyond_the_bounds_is_refused(place: StorePlace) -> None:
 
 
 def test_figures_are_added_at_any_depth() -> None:
-    rest: dict[str, Any] = {"pairs": [], "inboxes": [], "oldest": None}
+    rest: dict[str, Any] = {"received": {}, "submitted": {}, "pieces": {}, "stuck": 0}
+    rest |= {"pairs": [], "inboxes": [], "oldest": None}
     answers = [
         (FIRST_STORE, {"as_of": 9, "sent": {"x": 1}, "failed": 2, **rest}),
         (SECOND_STORE, {"as_of": 8, "sent": {"x": 3, "y": 4}, "failed": 5, **rest}),

@@ -16,6 +16,7 @@ from semq.service.operations.figures import (
 )
 from semq.store.figures import BOUNDS_MS, NO_LATENCY
 from semq.store.rows import Event, Side
+from semq.store.views.census import CensusGroup
 from semq.store.views.ended import ENDS
 from semq.store.views.figures import Counted
 from tests.service.inprocess import LOCAL_CONFIG, InProcess, ask, linked
@@ -75,9 +76,9 @@ def test_every_end_of_an_accepted_document_takes_it_out_of_the_backlog() -> None
 
 
 def test_the_backlog_is_that_of_the_partner_without_pieces() -> None:
-    sent = {"side": "outbound", "source": "", "outcome": None, "app_status": None}
-    taken = {"side": "inbound", "target": "", "outcome": None, "app_status": "NEW"}
-    groups = [
+    sent: CensusGroup = {"side": "outbound", "source": "", "outcome": None}
+    taken: CensusGroup = {"side": "inbound", "target": "", "outcome": None, "app_status": "NEW"}
+    groups: list[CensusGroup] = [
         sent | {"target": "1.56001", "rows": 1, "piece": False},
         sent | {"target": "1.20002", "rows": 2, "piece": False},
         sent | {"target": "1.56001", "rows": 4, "piece": True},
