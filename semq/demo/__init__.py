@@ -10,6 +10,7 @@
 | tracker        | the documents: files, states, counts at the end                           |
 | display        | the printed lines                                                         |
 | reconciliation | the last step: comparison of the ledgers                                  |
+| past           | made-up figures of the week before, for the charts of a demo that stays   |
 
 The folder ``documents`` has the files that are sent unless others are named.
 """

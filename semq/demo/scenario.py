@@ -21,6 +21,7 @@ from semq.app.subscription import Subscription
 from semq.clock import SystemClock
 from semq.demo.configuration import RECEIVER, REPORTS, SENDER, write_configuration
 from semq.demo.display import HINTS, HINTS_STAYING, SAMPLES, Display
+from semq.demo.past import fill_charts
 from semq.demo.reconciliation import Reconciliation, reconcile
 from semq.demo.tracker import DocumentTracker, TrackedDocument, documents_of
 from semq.errors import SemqError
@@ -301,19 +302,25 @@ class Scenario:
         stop = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
         self._is_staying = True
+        pairs = [pair for each in self.receivers for pair in ((SENDER, each), (each, SENDER))]
+        for place in self._places.values():
+            await asyncio.to_thread(fill_charts, place, pairs, SystemClock().wall())
+        self._start_task(self._receive(await self._clients[SENDER].receive(prefetch=50).open()))
         self._start_task(self._trade())
         for name, node in self._nodes.items():
             self._display.print_line(f"console of {name}: {await asyncio.to_thread(node.console)}")
-        self._display.print_line("The nodes keep running, and 10008 keeps sending documents; Ctrl-C stops them.")
+        self._display.print_line("Figures of the week before are made up, to fill the charts of the consoles.")
+        self._display.print_line("The nodes keep running and keep sending documents; Ctrl-C stops them.")
         await stop.wait()
 
     async def _trade(self) -> None:
-        """Send the documents again and again, with new keys, so that the charts of the consoles show traffic."""
+        """Send the documents again and again, with new keys, and as many back, so that the consoles show traffic."""
         number, options = len(self._tracker.documents) + 1, self._options
         while True:
             for document in documents_of(options.documents, options.count, "stay", number, self.receivers):
                 body = await asyncio.to_thread(document.path.read_bytes)
-                with suppress(SemqError):  # a visitor may have stopped a node
-                    await self._clients[SENDER].send(document.target, body, app_key=document.app_key)
+                for source, target in ((SENDER, document.target), (document.target, SENDER)):
+                    with suppress(SemqError):  # a visitor may have stopped a node
+                        await self._clients[source].send(target, body, app_key=document.app_key)
                 number += 1
                 await asyncio.sleep(TRADE_S)

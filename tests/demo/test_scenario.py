@@ -138,7 +138,9 @@ def test_a_demo_that_stays_prints_links_that_sign_in_once(tmp_path: Path) -> Non
             with httpx.Client(base_url=site, follow_redirects=True, timeout=60, verify=False) as browser:
                 page = browser.get(path)
                 assert (page.status_code, page.url.path) == (200, "/users"), page.text
-                assert browser.get("/").status_code == 200
+                charts = browser.get("/").text
+                figures = re.findall(r"(?:accepted|forwarded) <strong>([0-9,]+)<", charts)
+                assert [int(figure.replace(",", "")) > 50 for figure in figures] == [True] * 3
                 assert httpx.get(f"{site}{path}", timeout=60).status_code == 403  # the link signs in only once
     finally:
         demo.send_signal(signal.SIGINT)
