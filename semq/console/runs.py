@@ -20,6 +20,7 @@ from spark_reconcile.errors import BadSettings
 from spark_reconcile.judgement.verdicts import VERDICT
 from spark_reconcile.settings import load
 
+PARTNERS = "partners"  # folder of a run: a page for each institution with exceptions
 FILE_MAX = 64 << 20  # bytes of a JSON file
 CSV_ROWS_MAX = 1_000_000  # rows of a file that are read
 # Exit status of the run | outcome
@@ -55,6 +56,11 @@ class RunFolder(Struct, frozen=True):
     def files(self) -> list[str]:
         """The names of the files that may be downloaded."""
         return [name for name in DOWNLOADS if (self.path / name).is_file()]
+
+    @property
+    def partner_pages(self) -> list[str]:
+        """The names of the pages that can be sent to partners."""
+        return sorted(path.name for path in (self.path / PARTNERS).glob("*.html"))
 
 
 def reports_folder(settings: Settings) -> Path | None:

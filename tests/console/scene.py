@@ -195,4 +195,6 @@ def write_runs(reports: Path) -> None:
         lines = [headings] + [row] * exceptions
         quoted = [",".join('"' + cell.replace('"', '""') + '"' for cell in line) for line in lines]
         (run_folder / "exceptions.csv").write_text("\ufeff" + "\n".join(quoted) + "\n", encoding="utf-8")
+        (run_folder / "partners").mkdir()
+        (run_folder / "partners" / "1.56001.html").write_text("<!doctype html><title>56001</title><p>for 56001</p>")
         (run_folder / "report.html").write_text("<!doctype html><title>report</title><p>report</p>")

@@ -199,6 +199,11 @@ async def test_reading_pages_changes_no_rows(scene: Scene) -> None:
 async def test_reports_of_the_reconciliation_run_in_a_sandbox_and_other_files_are_not_found(scene: Scene) -> None:
     browser = await scene.sites["hub"].signed_in("viewer")
     path_of_run = f"/reconciliation/{DAY}/{RUN}"
+    link = f'<a href="{path_of_run}/partners/1.56001.html" download="{DAY}-1.56001.html">56001</a>'
+    assert link in (await browser.get(path_of_run)).text
+    for_partner = await browser.get(f"{path_of_run}/partners/1.56001.html")
+    assert "for 56001" in for_partner.text
+    assert "sandbox" in for_partner.headers["content-security-policy"]
     report = await browser.get(f"{path_of_run}/report.html")
     assert "sandbox" in report.headers["content-security-policy"]
     assert (await browser.get(f"{path_of_run}/exceptions.csv")).headers["content-disposition"].startswith("attachment")
@@ -206,6 +211,8 @@ async def test_reports_of_the_reconciliation_run_in_a_sandbox_and_other_files_ar
         f"{path_of_run}/_RESULT.json",
         f"{path_of_run}/..%2f..%2fhub.toml",
         f"/reconciliation/{DAY}/x",
+        f"{path_of_run}/partners/1.99.html",
+        f"{path_of_run}/partners/..%2freport.html",
         "/reconciliation/..%2f/x",
     ):
         assert (await browser.get(path)).status_code == 404, path

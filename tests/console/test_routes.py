@@ -12,6 +12,7 @@ NOT_LISTED = {
     "/messages.csv": "a file",
     "/definitions/export": "a file",
     "/reconciliation/{day}/{name}/{file}": "a file",
+    "/reconciliation/{day}/{name}/partners/{file}": "a file",
 }
 
 

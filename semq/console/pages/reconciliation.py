@@ -86,6 +86,7 @@ async def run(visit: Visit) -> Response:
         work=(shown.summary.get("work") or [])[:WORK_MAX], next_step=next_step, verdict_of=VERDICT,
         path_of_run=path, breaches=shown.summary.get("breaches") or [],
         breach_words=partial(breach_words, translator(visit)), file_words=FILES,
+        partner_pages=(await asyncio.to_thread(lambda: shown.partner_pages))[:PAIRS_MAX],
         pairs=(shown.summary.get("pairs") or [])[:PAIRS_MAX],
         next=href(path, **filters, after=next_row) if next_row else None,
         first=href(path, **filters) if first_row else None,
@@ -104,17 +105,29 @@ def breach_words(_: Callable[[str], str], breach: Mapping[str, Any]) -> str:
 
 
 async def file(visit: Visit) -> Response:
-    """Return a file of a run: the report as a page in a sandbox, other files as downloads."""
+    """Return a file of a run."""
     run_folder, name = await _run_of(visit), visit.request.path_params["file"]
     if name not in run_folder.files:
         raise NoSuchPage
-    content = await asyncio.to_thread((run_folder.path / name).read_bytes)
+    return await _content(run_folder, run_folder.path / name, runs.DOWNLOADS[name])
+
+
+async def partner_page(visit: Visit) -> Response:
+    """Return the page of a run that can be sent to a partner."""
+    run_folder, name = await _run_of(visit), visit.request.path_params["file"]
+    if name not in await asyncio.to_thread(lambda: run_folder.partner_pages):
+        raise NoSuchPage
+    return await _content(run_folder, run_folder.path / runs.PARTNERS / name, "text/html")
+
+
+async def _content(run_folder: RunFolder, path: Path, media_type: str) -> Response:
+    """Return a report as a page in a sandbox, another file as a download."""
     headers = {"x-content-type-options": "nosniff"}
-    if name.endswith(".html"):
+    if path.suffix == ".html":
         headers["content-security-policy"] = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"
     else:
-        headers["content-disposition"] = f'attachment; filename="{run_folder.day}-{name}"'
-    return Response(content, media_type=runs.DOWNLOADS[name], headers=headers)
+        headers["content-disposition"] = f'attachment; filename="{run_folder.day}-{path.name}"'
+    return Response(await asyncio.to_thread(path.read_bytes), media_type=media_type, headers=headers)
 
 
 async def _run_of(visit: Visit) -> RunFolder:
@@ -130,4 +143,5 @@ ROUTES = [
     page("/reconciliation", reconciliation),
     page("/reconciliation/{day}/{name}", run),
     page("/reconciliation/{day}/{name}/{file}", file),
+    page("/reconciliation/{day}/{name}/partners/{file}", partner_page),
 ]
