@@ -189,9 +189,9 @@ async def _submit(connections: list[HttpConnection], documents: int, size: int) 
 
 
 def console_pages() -> list[str]:
-    """Return the paths of the pages without parameters; streams are left out."""
+    """Return the paths of the pages without parameters; streams and files of all rows are left out."""
     paths = [str(route.path) for route in ROUTES if "GET" in (getattr(route, "methods", None) or ())]
-    return [path for path in paths if "{" not in path and not path.startswith("/live")]
+    return [path for path in paths if "{" not in path and not path.startswith("/live") and not path.endswith(".csv")]
 
 
 async def _visit(browser: HttpConnection, visits: int, paths: Sequence[str]) -> dict[str, list[float]]:
