@@ -3,10 +3,12 @@
 Only the charts have them: no document, no ledger line and no figure of today belongs to them.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import asdict
 from sqlalchemy import create_engine
 from sqlalchemy.dialects.postgresql import insert
 
@@ -26,7 +28,19 @@ BUCKETS = {8: 1, 5: 5, 3: 25, 1: 45, 2: 100}
 SENT = ((Side.SENDER, Event.ACCEPTED, False), (Side.SENDER, Event.DELIVERED, True))
 RECEIVED = ((Side.RECEIVER, Event.RECEIVED, False), (Side.RECEIVER, Event.DONE, True))
 PASSED_ON = ((Side.HUB, Event.FORWARDED, False),)
-Row = dict[str, Any]
+
+
+class FigureRow(Struct, frozen=True):
+    """A row of ``semq_figure``."""
+
+    minutes: int
+    source: str
+    target: str
+    at: datetime
+    side: Side
+    event: Event
+    bucket: int
+    documents: int
 
 
 def fill_charts(place: NodePlace, pairs: Sequence[tuple[str, str]], now: datetime) -> None:
@@ -34,14 +48,15 @@ def fill_charts(place: NodePlace, pairs: Sequence[tuple[str, str]], now: datetim
     settings = load(place.config, {}, place.institution)
     url = settings.database.dsn or EmbeddedPostgres(settings.data_dir).running_url()
     engine = create_engine(str(url).replace("postgresql://", "postgresql+psycopg://", 1))
+    rows = [asdict(row) for row in figures_of(place.node_id, pairs, now)]
     with engine.begin() as connection:
-        connection.execute(insert(semq_figure).on_conflict_do_nothing(), list(figures_of(place.node_id, pairs, now)))
+        connection.execute(insert(semq_figure).on_conflict_do_nothing(), rows)
     engine.dispose()
 
 
-def figures_of(node: str, pairs: Sequence[tuple[str, str]], now: datetime) -> Iterator[Row]:
+def figures_of(node: str, pairs: Sequence[tuple[str, str]], now: datetime) -> Iterator[FigureRow]:
     """Yield the rows of a node: by hour for a week, and by minute for an hour, for all, by sender and by receiver."""
-    sums: dict[tuple[object, ...], int] = {}
+    sums = Counter[tuple[int, str, str, datetime, Side, Event, int]]()
     hour, minute = now.replace(minute=0, second=0, microsecond=0), now.replace(second=0, microsecond=0)
     times = [(HOUR, hour - timedelta(hours=number)) for number in range(1, HOURS + 1)]
     times += [(MINUTE, minute - timedelta(minutes=number)) for number in range(1, MINUTES)]
@@ -55,6 +70,5 @@ def figures_of(node: str, pairs: Sequence[tuple[str, str]], now: datetime) -> It
                     added, counted = documents * percent // 100 - counted, documents * percent // 100
                     for ends in (("", ""), (f"1.{source}", ""), ("", f"1.{target}")):
                         key = (minutes, *ends, at, side, event, bucket)
-                        sums[key] = sums.get(key, 0) + added
-    names = [column.name for column in semq_figure.columns]
-    return (dict(zip(names, (*key, documents), strict=True)) for key, documents in sums.items() if documents)
+                        sums[key] += added
+    return (FigureRow(*key, documents) for key, documents in sums.items() if documents)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.planted.table import ROOT, SIMULATE, PlantedFault
 
-LEFT_OUT = {".git", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
+LEFT_OUT = {"var", ".git", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
 KILLED, SURVIVED, BROKEN, TIMED_OUT = "killed", "survived", "broken", "timed out"
 TESTS_FAILED = 1  # exit status of pytest, and of the simulator after a violation
 PYTEST = ("-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider")
