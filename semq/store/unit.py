@@ -255,6 +255,7 @@ class Unit(Struct):
     changed_outbound: dict[int, SendStatus] = {}  #: object_id to the status when loaded
     deleted_outbound: dict[int, DeletedRow] = {}
     new_bodies: dict[int, Stored] = {}  #: of tb_0031; they replace existing bodies
+    new_envelopes: dict[int, bytes] = {}  #: of bodies of tb_0031 whose payload stays
     dropped_bodies: set[int] = set()  #: payloads deleted after custody (S4)
     new_tokens: dict[str, ClientToken] = {}
     cancelled_tokens: dict[str, ClientToken] = {}  #: of documents that were cancelled before they became messages
@@ -326,6 +327,7 @@ class Unit(Struct):
             self.relayed.pop(str(row.lk0), None)
         self.bodies.pop(row.object_id, None)
         self.new_bodies.pop(row.object_id, None)
+        self.new_envelopes.pop(row.object_id, None)
         before = self.changed_outbound.pop(row.object_id, row.ss_status)
         if self.new_outbound.pop(row.object_id, None) is None:
             self.deleted_outbound[row.object_id] = DeletedRow(row, before)
@@ -334,6 +336,14 @@ class Unit(Struct):
         """Replace the body of a row of tb_0031."""
         self.bodies[object_id] = self.new_bodies[object_id] = body
         self.dropped_bodies.discard(object_id)
+        self.new_envelopes.pop(object_id, None)
+
+    def replace_envelope(self, object_id: int, envelope: bytes) -> None:
+        """Replace the envelope of a row of tb_0031; its payload stays."""
+        if object_id in self.new_bodies:
+            self.replace_body(object_id, Stored(envelope, self.new_bodies[object_id].payload))
+        else:
+            self.new_envelopes[object_id] = envelope
 
     def drop_payload(self, row: Outbound) -> None:
         """Delete the payload of a row, and keep its envelope (S4 with Ack2=0)."""

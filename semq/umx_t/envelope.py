@@ -1,6 +1,7 @@
 """The message with its UMX-T attributes (LAYER_MASK 0), and the packet of records (LAYER_MASK 1)."""
 
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from semq.umx_t.status import SaveFwd
 from semq.umx_t.word import Word
 
 Body = bytes | memoryview
+NOTHING_DIGEST = sha256(b"").digest()
 
 
 class Attributes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -106,11 +108,19 @@ class Data(msgspec.Struct, frozen=True):
     body: Body = b""
     header: object = None  #: the AMQP content header as it arrived
     dropped: int = 0  #: size of a body that was discarded because it exceeded the link's limit
+    bare: int = 0  #: at its sender, the size of a payload that it has deleted (S4)
 
     @property
     def size(self) -> int:
         """The size of the body as it was sent, in bytes."""
         return self.dropped or len(self.body)
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether it only renews the signature of the hub's copy: its sender has deleted the payload (S4, S16)."""
+        envelope = self.envelope
+        is_without = not (len(self.body) or self.dropped or envelope.void or envelope.late)
+        return is_without and envelope.is_class3 and envelope.digest != NOTHING_DIGEST
 
 
 class Packet(msgspec.Struct, frozen=True):

@@ -395,6 +395,8 @@ def _apply_outbound(tables: Tables, unit: Unit) -> None:
     for object_id in (*unit.new_outbound, *unit.changed_outbound):
         tables.outbound[object_id] = copy_outbound(unit.outbound[object_id])
     tables.bodies.update(unit.new_bodies)
+    for object_id, envelope in unit.new_envelopes.items():
+        tables.bodies[object_id] = Stored(envelope, tables.bodies[object_id].payload)
     for object_id in unit.dropped_bodies:
         if object_id in tables.bodies:
             tables.bodies[object_id] = Stored(tables.bodies[object_id].envelope, b"")

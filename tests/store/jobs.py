@@ -167,6 +167,10 @@ def _make_void(unit: Unit, row: Outbound, variant: int) -> None:
     unit.replace_body(row.object_id, Stored(b"void", b""))
 
 
+def _sign_again(unit: Unit, row: Outbound, variant: int) -> None:
+    unit.replace_envelope(row.object_id, b"signed again %d" % variant)
+
+
 def _hold(unit: Unit, row: Outbound, variant: int) -> None:
     row.held, row.parked = bool(variant & 1), bool(variant & 2)
 
@@ -286,8 +290,8 @@ def refuse(unit: Unit, number: int, variant: int) -> None:
 
 
 ACTIONS: tuple[Callable[[Unit, int, int], None], ...] = (
-    accept, accept, _step(_claim), _step(_take_custody), _step(_end), _step(_make_void), _step(_hold), clean, relay,
-    receive, receive, receive_class_2, settle, settle, raise_floor, refuse, give,
+    accept, accept, _step(_claim), _step(_take_custody), _step(_end), _step(_make_void), _step(_sign_again),
+    _step(_hold), clean, relay, receive, receive, receive_class_2, settle, settle, raise_floor, refuse, give,
 )  # fmt: skip
 GIVE = len(ACTIONS) - 1
 

@@ -114,6 +114,9 @@ class Custody:
         refused: list[tuple[Envelope, Reason]] = []
         for message, reason in messages:
             row = unit.relayed.get(message.envelope.ident)
+            if row is None and message.is_bare:  # its sender asks for the copy that this hub has lost
+                self.core.count("bare")
+                continue
             if row is None and reason is not None:
                 refused.append((message.envelope, reason))
                 continue

@@ -157,12 +157,18 @@ def _insert(custody: CopyOwner, unit: Unit, row: None, after: AfterCopies, messa
 
 
 def _again(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, message: Data) -> None:
-    """Confirm the custody of a repeated message. Store a new signature; note different bytes as a violation."""
+    """Confirm the custody of a repeated message. Store a new signature; note different bytes as a violation.
+
+    A sender that has deleted the payload sends the signature alone.
+    """
     core, envelope = custody.core, message.envelope
     after.mail.append(ack_save(core, row))
     has_other_bytes = not envelope.void and not row.void and row.digest != envelope.digest
     if envelope.signature and not (has_other_bytes or envelope.void or row.void or message.dropped):
-        unit.replace_body(row.object_id, Stored(encode_envelope(envelope), bytes(message.body)))
+        if message.is_bare:
+            unit.replace_envelope(row.object_id, encode_envelope(envelope))
+        else:
+            unit.replace_body(row.object_id, Stored(encode_envelope(envelope), bytes(message.body)))
         if row.parked:  # the receiver did not record the older signature, but may record this one
             after.renewed.append(row)
     if has_other_bytes:

@@ -180,7 +180,7 @@ class Relay:
     def _forward(self, envelope: Envelope, message: Data) -> bool:
         """H3: pass a message on. Return False if that is not possible now."""
         session = self.sessions.get(str(envelope.target.node))
-        if session is None or (envelope.is_class3 and not self._is_clear(envelope)):
+        if session is None or message.is_bare or (envelope.is_class3 and not self._is_clear(envelope)):
             return False
         has_room = session.link.room > 0 and self._has_credit(session)
         if not has_room and not (envelope.attributes.is_best_effort and takes_datagrams(session.link)):

@@ -325,7 +325,10 @@ class Sealing:
         key, node = self.keys.signing, target.node
         if key is None or node == self.node:
             return list(frames)
-        facts = [(document_content(frame.envelope), len(frame.body)) for frame in frames if not frame.envelope.void]
+        facts = [
+            (document_content(frame.envelope), frame.bare or len(frame.body))
+            for frame in frames if not frame.envelope.void
+        ]  # fmt: skip
         signatures = iter(write_origins(key, self._me, str(node), facts))
         return [
             frame if frame.envelope.void

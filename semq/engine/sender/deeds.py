@@ -98,7 +98,10 @@ def _send(rows: RowsOwner, unit: Unit, row: Outbound, after: AfterOutbound, stor
     envelope = replace(decode_envelope(stored), att=row.att, floor=floor)
     if rows.core.spans is not None:  # begun before, unless the node has been restarted since the acceptance
         rows.core.spans.begin(Side.SENDER, envelope, row.accepted_at)
-    frame = Data(rows.secrecy.sign_marker(envelope), b"") if row.void else Data(envelope, stored.payload)
+    if row.void:
+        frame = Data(rows.secrecy.sign_marker(envelope))
+    else:
+        frame = Data(envelope, stored.payload) if row.has_payload else Data(envelope, bare=row.size)
     after.frames.append(frame)
 
 

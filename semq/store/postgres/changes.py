@@ -96,6 +96,7 @@ def _outbound_changes(unit: Unit, batch: Batch) -> None:
         ]
     if unit.dropped_bodies:
         batch.append(("drop_payload", [int8s(unit.dropped_bodies)]))
+    batch += [("replace_envelope", [int8(number), envelope]) for number, envelope in unit.new_envelopes.items()]
     for object_id, body in unit.new_bodies.items():
         if object_id not in unit.new_outbound:
             batch.append(("replace_body", [int8(object_id), body.envelope, body.payload]))

@@ -274,6 +274,7 @@ WRITE: dict[str, str] = {
         tables.tb_0031_body,
         " ON CONFLICT (object_id) DO UPDATE SET envelope = excluded.envelope, payload = excluded.payload",
     ),
+    "replace_envelope": "UPDATE tb_0031_body SET envelope = $2 WHERE object_id = $1::bigint",
     "drop_payload": "UPDATE tb_0031_body SET payload = '' WHERE object_id = ANY($1::bigint[])",
     "new_token": "INSERT INTO tb_0031_token (token, lk0, digest) VALUES ($1, $2, $3)",
     "keep_token": "INSERT INTO tb_0031_token (token, lk0, digest) VALUES ($1, $2, $3) ON CONFLICT (token) DO NOTHING",

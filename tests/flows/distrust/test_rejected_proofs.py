@@ -135,7 +135,7 @@ def test_a_signature_of_one_key_is_valid_under_no_other(world: SealedWorld) -> N
     assert opener.check_origin(frame)
 
 
-def stored_under_an_unknown_key(world: SealedWorld) -> Packet:
+def stored_under_an_unknown_key(world: SealedWorld, *, ack2: bool = True) -> Packet:
     """Let the hub store a document of A, signed with a key unknown to B; return the statement of its custody."""
     received: list[Packet] = []
 
@@ -148,7 +148,7 @@ def stored_under_an_unknown_key(world: SealedWorld) -> Packet:
     world.settle()
     world.tamper = tamper
     keys_of(world.a).own_keys = world.certified_keys(world.a.address, "X")  # not introduced
-    world.a.send(b"in clear")
+    world.a.send(b"in clear", ack2=ack2)
     world.settle()
     world.tamper = honest
     world.roll(world.a, "A1")
@@ -196,4 +196,46 @@ def test_a_parked_copy_is_sent_when_it_gets_a_new_signature() -> None:
     world.a.engine.send_waiting()
     world.later(100)
     assert world.b.app.payloads == [b"in clear"]
+    assert world.is_clean()
+
+
+def test_the_copy_at_the_hub_gets_a_new_signature_although_its_sender_has_deleted_the_payload(
+    world: SealedWorld,
+) -> None:
+    stored_under_an_unknown_key(world, ack2=False)
+    (row,) = world.a.store.tables.outbound.values()
+    assert not row.has_payload
+    world.connect(world.b)
+    world.later(400)
+    assert world.b.app.payloads == [b"in clear"]
+    assert world.b.lines(Event.MISMATCH) == 0
+    assert world.is_clean()
+
+
+def test_a_signature_without_its_payload_makes_no_copy_and_reaches_no_receiver(world: SealedWorld) -> None:
+    """The hub has lost its copy: the document is lost, too, and its sender says so."""
+    stored_under_an_unknown_key(world, ack2=False)
+    world.hub_store.tables.outbound.clear()
+    world.hub_store.tables.bodies.clear()
+    world.hub_store.tables.relayed.clear()
+    world.crash_hub()
+    world.a.crash()
+    (row,) = world.a.store.tables.outbound.values()
+    row.ss_status = SendStatus.SS_INIT  # as after a report of the receiver (S16)
+    seen: list[Frame] = []
+
+    def tamper(wire: TrioWire, frame: Frame) -> Frame:
+        if wire is world.b.down:
+            seen.append(frame)
+        return frame
+
+    world.tamper = tamper
+    world.start_hub()
+    world.a.start()
+    world.connect(world.a)
+    world.connect(world.b)
+    world.later(1000)
+    assert not any(isinstance(frame, Data) and frame.is_bare for frame in seen)
+    assert world.b.app.payloads == []
+    assert world.a.lines(Event.LOST) == 1
     assert world.is_clean()
