@@ -97,6 +97,28 @@ FIGURES = {
     "passed": "Passed on", "forwarded": "forwarded", "stored": "stored", "refused": "refused", "released": "released",
     "sender": "not ended yet", "inbox": "in the inbox", "hub": "stored by the hub",
 }  # fmt: skip
+# Act in the audit log | what it does; acts on many messages begin with "bulk."
+ACTS_IN_LOG = {
+    "ca.leave": "exclude from the change of the authority", "ca.roll": "change the authority",
+    "cert.renew": "renew the certificate", "cert.revoke": "revoke certificates",
+    "cert.rotate": "activate the next certificate", "definitions.import": "put definitions in force",
+    "failed.park": "park a document", "failed.remove": "remove failed documents",
+    "failed.requeue": "requeue failed documents", "held.refuse": "refuse copies", "held.resend": "send copies again",
+    "import.ask": "ask about imported messages", "import.received": "note imported messages",
+    "job.pause": "pause a job", "job.resume": "resume a job", "job.run": "run a job now",
+    "msg.body": "show a payload", "msg.cancel": "cancel a document", "msg.hold": "hold back a document",
+    "msg.inquire": "inquire about a message", "msg.release": "release a document",
+    "msg.resend": "send a message again", "msg.submit": "submit a document", "document.submit": "submit a document",
+    "inbox.receive": "receive documents", "inbox.ack": "acknowledge a document", "inbox.requeue": "return a document",
+    "inbox.park": "park a document", "node.drain": "stop accepting documents",
+    "node.reload": "reload the configuration", "nodes.rebind": "accept a new store of an institution",
+    "nodes.token": "make an enrolment token", "stores.add": "add a store",
+    "stores.balance": "balance the homes of institutions", "stores.move": "move institutions",
+    "stores.retire": "declare a store lost", "token.create": "make a token", "token.revoke": "revoke a token",
+    "trust.add": "trust an authority", "trust.remove": "stop trusting an authority", "user.add": "add a user",
+    "user.disable": "disable a user", "user.enable": "enable a user", "user.password": "change a password",
+    "user.roles": "change the roles of a user", "sign-in": "sign in", "sign-out": "sign out",
+}  # fmt: skip
 # Fact of a message, as ``msg.show`` names it | name on the page
 FACTS = {
     "outcome": "outcome", "ended_at": "ended at", "ss_status": "status at the sender",
@@ -120,7 +142,7 @@ NO_CERTIFICATES = (
 )  # fmt: skip
 TABLES: tuple[Mapping[Any, str], ...] = (
     WORDS, messages.WORDS, messages.MARKER_WORDS, WAITS, DESCRIPTIONS, VERDICT_WORDS, OUTCOMES, FILES, LABELS,
-    BULK_STATES, RESULTS, FIGURES, FACTS,
+    BULK_STATES, RESULTS, FIGURES, FACTS, ACTS_IN_LOG,
 )  # fmt: skip
 
 

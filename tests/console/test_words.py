@@ -7,13 +7,14 @@ import pytest
 from babel.messages.pofile import read_po
 
 from semq.console.charts import DOCUMENTS
-from semq.console.words import CHECKS, FIGURES
+from semq.console.words import ACTS_IN_LOG, CHECKS, FIGURES
 from semq.service.monitoring import health
 from semq.service.node import PROGRAMS
 from semq.service.operations.figures import BACKLOGS
 from semq.status_words import WORDS
 from semq.store.views.figures import KINDS
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Outcome, SendStatus
+from semq.web.node.operations import table
 from tests.console.texts import CONSOLE, RECONCILIATION, WEB, all_texts, plurals
 from tests.service.monitoring.test_health import VIOLATIONS, checks, with_datagram_path
 
@@ -41,6 +42,11 @@ def test_every_check_of_a_node_has_a_name_and_a_next_step() -> None:
 def test_every_status_of_a_row_has_words() -> None:
     statuses = {*SendStatus, *Outcome, *AckStatus, *AppStatus, *Arrival} - ANSWERS
     assert {status.name for status in statuses} <= WORDS.keys()
+
+
+@pytest.mark.parametrize("kind", ["local", "platform"])
+def test_every_act_in_the_audit_log_has_words(kind: str) -> None:
+    assert {name for name, row in table(kind).items() if row.is_recorded} <= ACTS_IN_LOG.keys()
 
 
 def test_every_figure_over_time_has_a_name() -> None:
