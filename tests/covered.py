@@ -13,6 +13,7 @@ semq.engine.direct                     flows/test_direct.py
 semq.cli.checkup.daemon_thread         cli/checkup/test_doctor.py
 semq.cli.checkup.direct_links          flows/real_nodes/test_without_hub.py
 semq.service.links.rights              platform_node/test_logins.py
+semq.compiled                          umx_t/test_attributes.py
 local_node.ports                       local_node/operations/test_trace.py
 local_node.parts                       local_node/test_node.py
 local_node.doors.notices               local_node/doors/test_sql_submissions.py

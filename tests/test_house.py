@@ -33,6 +33,7 @@ FLOORS: dict[str, float] = {
     "semq.counters": -1,  # a list of words
     "semq.access_rights": -1,  # names of rights
     "semq.status_words": -1,  # statuses in words
+    "semq.compiled": -1,  # functions made from rows of tables
     "semq.sizes": -1,  # numbers of bytes as texts
     "semq.trace_context": -1,  # traces of applications and ids of spans
     "semq.translations": -1,  # texts in other languages

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 from msgspec.structs import fields
 from sqlalchemy import Table
 
+from semq.compiled import compiled
+
 ToValues = Callable[[Any], tuple[Any, ...]]
 FromValues = Callable[[tuple[Any, ...]], Any]
 
@@ -113,7 +115,7 @@ def writer(lines: list[RowField], table: Table, names: Mapping[str, Any]) -> ToV
     if [*columns_of(lines)] != [column.name for column in table.columns]:
         raise TypeError(f"the columns of {table.name} are not those of its rows")
     body = [f"return ({', '.join(line.written for line in lines)},)"]
-    function: ToValues = _function("row", body, table.name, names)
+    function: ToValues = compiled(table.name, "row", body, names)
     return function
 
 
@@ -122,14 +124,14 @@ def reader(lines: list[RowField], row: type, names: Mapping[str, Any]) -> FromVa
     read = {line.field: line.read for line in lines}
     arguments = ", ".join(read[field.name] for field in fields(row))
     body = [f"{', '.join(columns_of(lines))} = values", f"return {row.__name__}({arguments})"]
-    function: FromValues = _function("values", body, row.__name__, {**names, row.__name__: row})
+    function: FromValues = compiled(row.__name__, "values", body, {**names, row.__name__: row})
     return function
 
 
 def packer(lines: list[RowField], table: Table, names: Mapping[str, Any]) -> ToValues:
     """Return the function from a row to the packed values of the columns that change."""
     body = [f"return ({', '.join(line.packed for line in lines if line.packed)},)"]
-    function: ToValues = _function("row", body, table.name, names)
+    function: ToValues = compiled(table.name, "row", body, names)
     return function
 
 
@@ -137,10 +139,3 @@ def changes_of(lines: list[RowField], table: Table) -> tuple[tuple[str, str], ..
     """Return the columns that change after the insert, with their types in SQL."""
     changing = [name for line in lines if line.packed for name in line.columns]
     return tuple((name, str(table.columns[name].type).lower()) for name in changing)
-
-
-def _function(argument: str, body: list[str], name: str, names: Mapping[str, Any]) -> Any:
-    made = dict(names)
-    text = "\n    ".join([f"def function({argument}):", *body])
-    exec(compile(text, f"<columns of {name}>", "exec"), made)
-    return made["function"]
