@@ -11,9 +11,10 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import file_digest
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import msgspec
@@ -31,6 +32,8 @@ from semq.store.reader import connection_parameters, is_unavailable, unavailable
 
 NOTE, DUMP, FILES = "backup.json", "database.dump", "files"
 UNFINISHED = ".new"  # end of the name of an unfinished backup
+# At the beginning of what pg_restore writes, whatever server it is for
+UNKNOWN_BEFORE_17, HEAD_BYTES = b"SET transaction_timeout = 0;\n", 4096
 # Roles beside the owner that own something in this database, or have rights there.
 ROLES = """
     SELECT r.rolname FROM pg_shdepend d JOIN pg_roles r ON r.oid = d.refobjid
@@ -131,7 +134,7 @@ def restore(url: str, folder: Path, note: BackupNote, make_role: Callable[[str, 
         if role not in present:
             make_role(url, role)
     options = [] if owner == note.owner else ["--no-owner"]
-    _run(url, "pg_restore", "--exit-on-error", "--single-transaction", *options, str(folder / DUMP))
+    _replay(url, "--single-transaction", *options, str(folder / DUMP))
 
 
 def restore_files(folder: Path, files: Mapping[str, Path]) -> tuple[list[str], list[str]]:
@@ -171,15 +174,53 @@ def delete_old(newest: Path, node: str, keep: int) -> tuple[list[str], list[str]
 
 
 def _run(url: str, program: str, *options: str) -> None:
-    """Run a program of Postgres on a database, with the password in its environment. Raises BackupFailed."""
-    parameters: dict[str, Any] = conninfo_to_dict(url)
-    password = {"PGPASSWORD": str(given)} if (given := parameters.pop("password", None)) else {}
-    command = [str(find_programs().folder / program), f"--dbname={make_conninfo('', **parameters)}", *options]
+    """Run a program of Postgres on a database. Raises BackupFailed."""
+    database, environment = _database(url)
     done = subprocess.run(
-        command, env=os.environ | password | {"LC_ALL": "C"}, stdin=subprocess.DEVNULL, capture_output=True, check=False
-    )
+        [_program(program), database, *options], env=environment, stdin=subprocess.DEVNULL, capture_output=True,
+        check=False,
+    )  # fmt: skip
     if done.returncode:
         raise BackupFailed(program=program, fault=done.stderr.decode(errors="replace").strip())
+
+
+def _replay(url: str, *options: str) -> None:
+    """Let psql run what pg_restore writes, but for a setting that servers before Postgres 17 refuse.
+
+    If either of them fails, the transaction is not completed. Raises BackupFailed.
+    """
+    database, environment = _database(url)
+    psql = [_program("psql"), database, "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1"]
+    with TemporaryFile() as faults:
+        with (
+            subprocess.Popen(
+                [_program("pg_restore"), "--file=-", *options], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=faults,
+            ) as source,
+            subprocess.Popen(
+                psql, env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=faults
+            ) as target,
+        ):  # fmt: skip
+            assert source.stdout is not None
+            assert target.stdin is not None
+            with suppress(BrokenPipeError), target.stdin:  # psql has failed: its status says so
+                target.stdin.write(source.stdout.read(HEAD_BYTES).replace(UNKNOWN_BEFORE_17, b"", 1))
+                shutil.copyfileobj(source.stdout, target.stdin)
+        if target.returncode or source.returncode:
+            faults.seek(0)
+            failed = "psql" if target.returncode else "pg_restore"
+            raise BackupFailed(program=failed, fault=faults.read().decode(errors="replace").strip())
+
+
+def _program(name: str) -> str:
+    return str(find_programs().folder / name)
+
+
+def _database(url: str) -> tuple[str, dict[str, str]]:
+    """Return the option that names a database to programs of Postgres, and their environment with its password."""
+    parameters: dict[str, Any] = conninfo_to_dict(url)
+    password = {"PGPASSWORD": str(given)} if (given := parameters.pop("password", None)) else {}
+    return f"--dbname={make_conninfo('', **parameters)}", os.environ | password | {"LC_ALL": "C"}
 
 
 @contextmanager

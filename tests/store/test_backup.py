@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from semq.store import backup
 from semq.store.backup import DUMP, FILES, NOTE
-from semq.store.postgres.errors import BackupUnusable, SchemaBeforeRelease, SchemaTooNew
+from semq.store.embedded.programs import Programs
+from semq.store.postgres.errors import BackupFailed, BackupUnusable, SchemaBeforeRelease, SchemaTooNew
 from semq.store.postgres.schema_version import head
 
 CONTENTS = {DUMP: b"dump", f"{FILES}/pki/node.key": b"key"}
@@ -107,3 +108,33 @@ def test_the_newest_backup_stays_though_others_were_made_by_a_clock_ahead(tmp_pa
         made_in(tmp_path / name, made=f"{name}-01-01T00:00:00+00:00")
     assert backup.delete_old(newest, "1.10008", 2) == (["1999", "2998"], [])
     assert sorted(folder.name for folder in tmp_path.iterdir()) == ["2999", "now"]
+
+
+def test_what_is_restored_has_no_setting_that_older_servers_refuse_and_ends_with_its_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = {
+        "pg_restore": "printf 'BEGIN;\\nSET transaction_timeout = 0;\\n-- rows\\nCOMMIT;\\n'",
+        "psql": f"cat >{tmp_path}/script",
+    }
+    for name, script in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setattr(backup, "find_programs", lambda: Programs(tmp_path, 18, "18.6"))
+    backup._replay("postgresql://semq:secret@db/semq")
+    assert (tmp_path / "script").read_text() == "BEGIN;\n-- rows\nCOMMIT;\n"
+
+
+@pytest.mark.parametrize("failing", ["pg_restore", "psql"])
+def test_a_restore_that_fails_says_which_program_said_what(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    for name in ("pg_restore", "psql"):
+        fails = f"echo '{name} is sad' >&2; exit 3" if name == failing else "head -c 1000000 /dev/zero; cat >/dev/null"
+        (tmp_path / name).write_text(f"#!/bin/sh\n{fails}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setattr(backup, "find_programs", lambda: Programs(tmp_path, 18, "18.6"))
+    with pytest.raises(BackupFailed) as caught:
+        backup._replay("postgresql://semq:secret@db/semq")
+    assert caught.value.facts["program"] == failing
+    assert f"{failing} is sad" in caught.value.facts["fault"]

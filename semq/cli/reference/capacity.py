@@ -72,7 +72,9 @@ def capacity(
         out.data({**plan.facts(), "measured": {name: asdict(one) for name, one in MEASURED.items()}})
         return
     out.table("part, >needs, because", plan.rows())
-    out.notice("Calculated from figures of one machine with two cores. Repeat these on yours before you order any:")
+    out.notice(
+        "Calculated from figures of one machine with two cores. Measure yours, in a checkout, before you order any:"
+    )
     for command in dict.fromkeys(one.command for one in MEASURED.values()):
         out.notice(f"  {command}")
 

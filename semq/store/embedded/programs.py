@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from semq.store.embedded.errors import DataVersionMismatch, NoPostgres
 
-MIN_MAJOR = 14
+MIN_MAJOR = 15
 
 # package | folders of its programs; packages in this order, each with its newest folder first
 WHEELS: tuple[tuple[str, str], ...] = (
