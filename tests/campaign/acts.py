@@ -198,7 +198,7 @@ async def fill_disk(world: CampaignWorld, fault: CycleFault) -> None:
         return
     filler = disk / "filler"
     try:
-        with filler.open("wb") as stream, suppress(OSError):
+        with suppress(OSError), filler.open("wb") as stream:  # the disk may be full already
             while stream.write(bytes(1 << 20)):
                 stream.flush()
         await asyncio.sleep(fault.value)
