@@ -110,7 +110,7 @@ def test_the_newest_backup_stays_though_others_were_made_by_a_clock_ahead(tmp_pa
     assert sorted(folder.name for folder in tmp_path.iterdir()) == ["2999", "now"]
 
 
-def test_what_is_restored_has_no_setting_that_older_servers_refuse_and_ends_with_its_commit(
+def test_a_restore_leaves_out_the_setting_that_older_servers_refuse_and_ends_with_its_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     programs = {
