@@ -4,7 +4,9 @@ import json
 import re
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 
+import semq
 from spark_reconcile.judgement.verdicts import VERDICT
 from spark_reconcile.report.exceptions import Exceptions
 from spark_reconcile.report.findings import Findings, tally
@@ -53,6 +55,10 @@ def test_tables_have_captions_and_scopes_and_the_trend_has_thirty_dates(report: 
     assert {scope for table in page.tables for scope in table.scopes} == {"col", "row"}
     assert 'aria-label="Exceptions of the last thirty days"' in report.text
     assert report.text.count("<li><span>") + report.text.count('<li class="none"><span>') == 30
+
+
+def test_the_page_has_the_look_of_the_console(report: PublishedReports) -> None:
+    assert Path(semq.__file__).with_name("look.css").read_text("utf-8").strip() in report.text
 
 
 def test_on_a_narrow_screen_every_table_is_small_or_becomes_cards_with_labels(report: PublishedReports) -> None:
