@@ -112,7 +112,6 @@ semq.console.pages.health              console/test_pages_in_browser.py
 semq.console.pages.held                console/test_roles_and_forms.py
 semq.console.pages.jobs                console/test_roles_and_forms.py
 semq.console.pages.reconciliation      console/test_roles_and_forms.py
-semq.console.pages.settings            console/test_pages_in_browser.py
 semq.console.pages.stuck               console/test_pages_in_browser.py
 semq.engine.core                       flows/test_documents.py
 semq.engine.hub.copies                 flows/custody/test_refused_copies.py
