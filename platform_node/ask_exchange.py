@@ -36,9 +36,10 @@ from semq.service.admin import RequestExchange, typed
 from semq.service.exchanged import ExchangedQuestion
 from semq.service.operations.messages import MessageReading, TraceMessage
 from semq.service.operations.operation import Caller, look
+from semq.service.story import AskAnswer, PartyAnswer
 from semq.store.rows import Event
 from semq.store.views import messages
-from semq.store.views.exchanged import AT_HUB, page
+from semq.store.views.exchanged import AT_HUB, ExchangedRows, page
 from semq.umx_t.address import Address, parse_address
 from semq.umx_t.locator import LK0, parse_lk0
 
@@ -85,22 +86,22 @@ class AskService:
         }
         return RequestExchange(ASK_EXCHANGE, vhost, requests, CONCURRENT_MAX, REQUEST_BYTES_MAX)
 
-    async def trace(self, session: SessionInfo, question: TraceQuestion) -> dict[str, Any]:
+    async def trace(self, session: SessionInfo, question: TraceQuestion) -> AskAnswer:
         """Answer a question. Raises BadLocator, TokenRefused, ShareUsed, and the errors of the store."""
         asker, lk0 = _asker(session), parse_lk0(question.lk0)
         async with self._reads.turn(str(asker)):
             events, unreached = await self._all_lines(str(lk0))
         targets = _targets(events)
         is_party = asker == lk0.node or str(asker) in targets
-        answer = {"node": str(self._node.address), "events": events if is_party else []}
-        answer |= {"unreached": unreached} if unreached else {}
-        nonce = question.nonce[:NONCE_MAX]
-        if not nonce:
-            return answer
-        other_end = str(lk0.node) if asker != lk0.node else question.target.partition("/")[0]
-        return answer | {"other": await self._ask(other_end, _about(lk0, str(asker), nonce))}
+        answer: AskAnswer = {"node": str(self._node.address), "events": events if is_party else []}
+        if unreached:
+            answer["unreached"] = unreached
+        if nonce := question.nonce[:NONCE_MAX]:
+            other_end = str(lk0.node) if asker != lk0.node else question.target.partition("/")[0]
+            answer["other"] = await self._ask(other_end, _about(lk0, str(asker), nonce))
+        return answer
 
-    async def exchanged(self, session: SessionInfo, question: PartnerQuestion) -> dict[str, Any]:
+    async def exchanged(self, session: SessionInfo, question: PartnerQuestion) -> AskAnswer:
         """Answer which documents of the asker are stored, or pass a question on to a partner.
 
         Raises TokenRefused, BadAddress, ShareUsed, and the errors of the store.
@@ -121,8 +122,8 @@ class AskService:
     async def _own_lines(self, arguments: Mapping[str, object], caller: Caller) -> LedgerLines:
         return await self._node.store.execute(messages.trace, str(arguments["lk0"]))
 
-    async def _story_of_linked_node(self, arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
-        return dict(await self._node.parts.questions.ask(arguments["other"], arguments["question"]))
+    async def _story_of_linked_node(self, arguments: Mapping[str, Any], caller: Caller) -> Mapping[str, object]:
+        return await self._node.parts.questions.ask(arguments["other"], arguments["question"])
 
     async def _all_lines(self, lk0: str) -> tuple[LedgerLines, list[str]]:
         """Return the ledger lines of all stores, and the stores that could not be asked."""
@@ -138,7 +139,7 @@ class AskService:
         unreached = [store_text(answer.store) for answer in answers if answer.unreached or answer.error]
         return sorted(events, key=lambda line: int(line["at"])), unreached
 
-    async def _stored_page(self, asker: str, question: PartnerQuestion) -> dict[str, object]:
+    async def _stored_page(self, asker: str, question: PartnerQuestion) -> PartyAnswer:
         """Return a page of the documents of an institution that the hub has stored. Its stores answer in turn."""
         arguments = {"asker": asker, "since": question.since, "place": question.place_in_store}
         member, number = self._node.membership, question.store
@@ -151,17 +152,16 @@ class AskService:
                 why = shortened(answer.unreached, 300) or _error_text(answer.error)
                 return {"unanswered": f"store {store_text(stores[number])}: {why}"}
             stored = answer.result
-        rows, following = stored["rows"], stored["next"]
+        following = stored["next"]
         if following or number + 1 < len(stores):
             following = f"{number}~{following}" if following else f"{number + 1}~"
-        return {"story": msgspec.json.encode({"rows": rows, "next": following}).decode()}
+        return {"story": msgspec.json.encode({"rows": stored["rows"], "next": following}).decode()}
 
-    async def _own_stored_page(self, arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+    async def _own_stored_page(self, arguments: Mapping[str, Any], caller: Caller) -> ExchangedRows:
         asked = arguments["asker"], arguments["since"], arguments["place"]
-        rows, following = await self._node.store.execute(page, *asked, AT_HUB)
-        return {"rows": rows, "next": following}
+        return await self._node.store.execute(page, *asked, AT_HUB)
 
-    async def _ask(self, other_end: str, question: Mapping[str, Any]) -> dict[str, Any]:
+    async def _ask(self, other_end: str, question: Mapping[str, object]) -> PartyAnswer:
         """Return the node's ``story`` and ``signature``, or why there is no answer (``unanswered``)."""
         session, member = self._node.engine.sessions.get(other_end), self._node.membership
         link = session.link if session is not None else None
@@ -177,7 +177,7 @@ class AskService:
             return {"node": other_end, "unanswered": str(error)}
         return self._answer(other_end, answer)
 
-    def _answer(self, other_end: str, answer: Mapping[str, object]) -> dict[str, object]:
+    def _answer(self, other_end: str, answer: Mapping[str, object]) -> PartyAnswer:
         result = answer.get("result") if answer.get("ok") else None
         if not isinstance(result, dict):
             return {"node": other_end, "unanswered": _error_text(answer.get("error"))}

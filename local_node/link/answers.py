@@ -23,6 +23,7 @@ from semq.errors import BadInput, SemqError, Unavailable
 from semq.service import exchanged, story
 from semq.service.admin import describe
 from semq.service.exchanged import ExchangedQuestion
+from semq.service.story import PartyAnswer
 from semq.store.views import messages
 from semq.store.views.exchanged import page
 from semq.transport.client import ClientLink
@@ -114,25 +115,24 @@ class Answers:
             raise NotThere(id=question.lk0)
         return await self._story(question.lk0, question.asker, question.nonce, str(link.peer))
 
-    async def story(self, lk0: str, asker: str, nonce: str) -> Mapping[str, Any]:
+    async def story(self, lk0: str, asker: str, nonce: str) -> PartyAnswer:
         """Return the story for a partner that asks directly. Raises BadLocator, NotThere, NotTold, Unavailable."""
         if not self._admit_question():
             raise Unavailable(BUSY)
         return await self._story(lk0, asker, nonce, "")
 
-    async def exchanged_page(self, question: ExchangedQuestion, asker: str, nonce: str) -> Mapping[str, object]:
+    async def exchanged_page(self, question: ExchangedQuestion, asker: str, nonce: str) -> PartyAnswer:
         """Return a page of exchanged documents for a partner that asks directly. Raises NotTold, Unavailable."""
         if not self._admit_question():
             raise Unavailable(BUSY)
         return await self._page(question, asker, nonce)
 
-    async def _page(self, question: ExchangedQuestion, asker: str, nonce: str) -> Mapping[str, Any]:
+    async def _page(self, question: ExchangedQuestion, asker: str, nonce: str) -> PartyAnswer:
         self._check_willing()
-        rows, following = await self._node.store.execute(page, asker, question.since, question.place_in_store)
-        text = msgspec.json.encode({"rows": rows, "next": following})
+        text = msgspec.json.encode(await self._node.store.execute(page, asker, question.since, question.place_in_store))
         return self._signed(exchanged.signed_bytes(str(self._node.address), asker, nonce, question, text), text)
 
-    async def _story(self, locator: str, asker: str, nonce: str, hub: str) -> Mapping[str, object]:
+    async def _story(self, locator: str, asker: str, nonce: str, hub: str) -> PartyAnswer:
         self._check_willing()
         lk0, own = str(parse_lk0(locator)), str(self._node.address)
         events = await self._node.store.execute(messages.trace, lk0)
@@ -144,7 +144,7 @@ class Answers:
         if section is not None and not section.answer_partners:
             raise NotTold
 
-    def _signed(self, signed: bytes, text: bytes) -> Mapping[str, object]:
+    def _signed(self, signed: bytes, text: bytes) -> PartyAnswer:
         return {"node": str(self._node.address), "story": text.decode(), "signature": story.sign(self._keys, signed)}
 
     @property

@@ -4,8 +4,6 @@ Questions and answers have the same form as at a hub (PROTOCOL.md section 20). A
 dials.
 """
 
-from typing import Any
-
 import msgspec
 
 from local_node.link.answers import Answers
@@ -13,6 +11,7 @@ from semq.broker.services import SessionInfo
 from semq.broker.vhost import VirtualHost
 from semq.service.admin import RequestExchange, typed
 from semq.service.exchanged import ExchangedQuestion
+from semq.service.story import AskAnswer
 
 ASK_EXCHANGE = "semq.ask"
 CONCURRENT_MAX = 4  # requests of one partner
@@ -46,11 +45,11 @@ class PartnerQuestions:
         }
         return RequestExchange(ASK_EXCHANGE, vhost, requests, CONCURRENT_MAX, REQUEST_BYTES_MAX)
 
-    async def trace(self, session: SessionInfo, question: DirectQuestion) -> dict[str, Any]:
+    async def trace(self, session: SessionInfo, question: DirectQuestion) -> AskAnswer:
         """Return this node's story of a message for the partner. Raises BadLocator, NotThere, NotTold, Unavailable."""
         story = await self._answers.story(question.lk0, session.user, question.nonce[:NONCE_MAX])
         return {"node": story["node"], "events": [], "other": story}
 
-    async def exchanged(self, session: SessionInfo, question: DirectExchangedQuestion) -> dict[str, Any]:
+    async def exchanged(self, session: SessionInfo, question: DirectExchangedQuestion) -> AskAnswer:
         """Return documents exchanged with the partner. Raises NotTold, Unavailable."""
         return {"other": await self._answers.exchanged_page(question, session.user, question.nonce[:NONCE_MAX])}

@@ -9,7 +9,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from itertools import count
-from typing import Any
+from typing import Any, TypedDict
 
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError, ChannelException, LocalMisuse, SyntaxFault
@@ -27,6 +27,14 @@ SHARED_MAX = 1 << 20  # bytes; a larger request has a channel of its own
 RETRY_PAUSE_S = 0.05
 
 
+class NodeAnswer(TypedDict, total=False):
+    """The answer to a request."""
+
+    ok: bool
+    result: Any  #: of the operation; of a refusal: of the stores of a hub that have answered
+    error: Mapping[str, Any]  #: code, text, remedy, facts
+
+
 class _RequestChannel:
     """A channel with its answer queue and pending requests."""
 
@@ -35,7 +43,7 @@ class _RequestChannel:
         self.was_shared = False  #: several requests had no answer when the channel ended
         self._queue = queue
         self._numbers = count(1)
-        self._waiting: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self._waiting: dict[str, asyncio.Future[NodeAnswer]] = {}
         self._abandoned: set[str] = set()  #: requests without an answer whose callers were cancelled
         channel.on_closed = self._on_closed
 
@@ -48,15 +56,13 @@ class _RequestChannel:
         await channel.consume(declared.queue, opened._on_answers, no_ack=True)
         return opened
 
-    async def ask(
-        self, exchange: str, routing_key: str, header: ContentHeader, body: bytes | BlockBody
-    ) -> dict[str, Any]:
+    async def ask(self, exchange: str, routing_key: str, header: ContentHeader, body: bytes | BlockBody) -> NodeAnswer:
         """Send one request and return its answer.
 
         Raises the AmqpError that ended the channel, LinkLost, and RefusedByNode for a request that no frame can hold.
         """
         number = str(next(self._numbers))
-        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[NodeAnswer] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
         try:
             await self.channel.wait_ready()
@@ -115,7 +121,7 @@ class Requests:
     ) -> Any:
         """Run an operation of ``semq.admin``; parameters and errors are those of ``Client.request``."""
         body = json.dumps(dict(arguments)).encode()
-        headers: dict[str, Any] = {"x-semq-by": by} if by else {}
+        headers: dict[str, str | int] = {"x-semq-by": by} if by else {}
         if asked:
             headers["x-semq-asked"] = asked
         properties = Properties(content_type="application/json", headers=headers or None)
@@ -197,7 +203,7 @@ def _header(body_size: int, properties: Properties) -> ContentHeader:
     return header
 
 
-def _result(answer: dict[str, Any]) -> Any:
+def _result(answer: NodeAnswer) -> Any:
     if not answer.get("ok"):
         raise node_error(answer.get("error", {}), answer.get("result"))
     return answer.get("result")

@@ -130,7 +130,7 @@ def _person(client: Client) -> str:
 
 Command = Callable[..., Awaitable[None]]
 # Parameter of every command on a node | option | default
-SHARED: tuple[tuple[str, Any, Any], ...] = (
+SHARED: tuple[tuple[str, object, object], ...] = (
     ("node", NodeOption, None),
     ("config", ConfigOption, None),
     ("hosted", InstitutionOption, None),  # not ``institution``: some commands have an argument of that name

@@ -22,7 +22,7 @@ from semq.config.sections import MIB
 from semq.config.settings import Settings
 
 NAME = "NAME"  # stands for a user-defined name in a key
-NAMES: dict[Any, str] = {
+NAMES: dict[object, str] = {
     str: "text", int: "number", float: "number", bool: "true, false", Path: "path", SecretStr: "secret",
     Any: "any value", type(None): "nothing", dict: "table", list: "list",
 }  # fmt: skip

@@ -137,7 +137,7 @@ def _loaded(file: Path) -> dict[str, object]:
         raise BadMapping(f"{file}: {error}") from error
 
 
-def _table(kind: str, default: dict[str, Any], changes: Any, file: Path | None) -> OldTable:
+def _table(kind: str, default: dict[str, Any], changes: object, file: Path | None) -> OldTable:
     if not isinstance(changes, dict) or changes.keys() - default.keys():
         raise BadMapping(f"[{kind}] may have only table, columns and status.", file=str(file))
     name = changes.get("table", default["table"])

@@ -7,7 +7,7 @@ signs its story together with the asker's nonce, so that the hub can neither cha
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 import msgspec
 
@@ -30,6 +30,24 @@ WITH_REASON = frozenset({Event.REJECTED})
 # import at the sender asks for the story, and learns of the arrival from this line.
 IMPORTED = "imported: it has arrived through an older SEMQ"
 FIELDS = ("at", "side", "event", "words", "att")
+
+
+class PartyAnswer(TypedDict, total=False):
+    """The answer of a party to a question about a message, or about exchanged documents."""
+
+    node: str
+    story: str  #: JSON, which ``signature`` covers
+    signature: str
+    unanswered: str  #: why there is no answer
+
+
+class AskAnswer(TypedDict, total=False):
+    """An answer of exchange ``semq.ask`` (PROTOCOL.md section 20)."""
+
+    node: str
+    events: Sequence[Mapping[str, Any]]  #: lines of the answering node's ledger
+    unreached: list[str]  #: stores of a hub that could not be asked
+    other: PartyAnswer
 
 
 class StoryLine(msgspec.Struct, forbid_unknown_fields=True):

@@ -75,7 +75,7 @@ class Exchange:
         self.arguments = dict(arguments or {})
         self.encoded_arguments = encoded_arguments
         self.alternate: str | None = self.arguments.get("alternate-exchange")
-        self.bindings: dict[Binding, Mapping[str, Any]] = {}  # from this exchange, with their arguments
+        self.bindings: dict[Binding, Mapping[str, object]] = {}  # from this exchange, with their arguments
         self.incoming: dict[Binding, None] = {}  # from other exchanges to this one
         self.exchange_destination_count = 0  # bindings whose destination is an exchange
         self.belongs_to_node = False  #: only the node publishes here; clients may bind their queues, and not delete it

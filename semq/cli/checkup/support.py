@@ -83,7 +83,7 @@ def support_bundle(
 
 def _parts(settings: "Settings", out: Output, logs: list[Path]) -> Iterator[tuple[str, str, str]]:
     """Yield name, meaning and text of each part, before the redaction."""
-    sections: tuple[tuple[str, str, Callable[[], Any]], ...] = (
+    sections: tuple[tuple[str, str, Callable[[], object]], ...] = (
         ("versions.json", "SEMQ, Python, packages, machine", _versions),
         ("settings.json", "all settings and their origin; secrets as stars", lambda: _settings(settings)),
         ("doctor.json", "findings of `semq doctor`", lambda: _findings(settings)),

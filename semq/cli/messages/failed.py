@@ -132,7 +132,7 @@ class FailedDocumentActs:
         self._why = why
         self.lk0s: dict[str, str] = {}  #: name that was sent to the node | locator of the document
         self.done = 0  #: number of documents on which the node has acted
-        self.became: dict[str, dict[str, Any]] = {}  #: old LK0 | result of the repetition
+        self.became: dict[str, dict[str, object]] = {}  #: old LK0 | result of the repetition
 
     async def act_on(self, rows: "list[MessageRow]") -> None:
         """Act on the rows on which this command has not acted."""

@@ -93,7 +93,7 @@ class Operation(Struct, frozen=True):
 
 
 @cache
-def _summary(handler: Callable[..., Awaitable[Any]]) -> str:
+def _summary(handler: Callable[..., Awaitable[object]]) -> str:
     text = " ".join((inspect.getdoc(handler) or "").partition("\n\n")[0].split())
     return text.partition(". ")[0].rstrip(".") + "." if text else ""
 

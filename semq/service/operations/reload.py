@@ -93,7 +93,7 @@ class Reloading:
 
     async def _reloadable(self, before: Settings, configured: Settings) -> Settings:
         """Return the configured settings; keys that need a restart keep their values from before the reload."""
-        sections: dict[str, Any] = {}
+        sections: dict[str, object] = {}
         for name, keys in RELOADED.items():
             section, section_before = getattr(configured, name), getattr(before, name)
             # A hub has no section [hub]. Direct links need a virtual host and a certificate, folders and webhooks a

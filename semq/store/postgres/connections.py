@@ -16,7 +16,7 @@ from sqlalchemy.pool import NullPool
 THREADS_PER_STORE = 2  # bounded, so that a database that does not answer blocks only the queries of its own store
 TIMEOUT_S = 60  # time limit of a statement on the server
 URL = "postgresql+psycopg://"
-OPTIONS: dict[str, Any] = {"use_native_hstore": False}  # SQLAlchemy would search the catalogs for a type hstore
+OPTIONS: dict[str, object] = {"use_native_hstore": False}  # SQLAlchemy would search the catalogs for a type hstore
 
 
 class Readers(Protocol):

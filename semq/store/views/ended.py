@@ -6,7 +6,7 @@ Type, key and size are in another line of the document, so a filter by them read
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from sqlalchemy import Connection, Select, and_, case, cast, func, literal_column, or_, select, text, true, tuple_
 from sqlalchemy.dialects.postgresql import INTERVAL
@@ -68,8 +68,16 @@ def ended_page(connection: Connection, wanted: Search) -> MessagePage:
     return {"rows": rows, "next": {"line": last_number} if has_more else None, "looked_at": int(size)}
 
 
-def count_ended(connection: Connection, wanted: MessageFilter, is_counted: bool = True) -> dict[str, Any]:
-    """Return ``matches``, ``by_outcome`` and whether they are complete: the newest COUNTED_MAX lines are counted.
+class EndedSums(TypedDict):
+    """Ended documents by outcome; ``is_complete``: whether all were counted."""
+
+    matches: int
+    by_outcome: dict[str, int]
+    is_complete: bool
+
+
+def count_ended(connection: Connection, wanted: MessageFilter, is_counted: bool = True) -> EndedSums:
+    """Count ended documents, the newest COUNTED_MAX lines.
 
     Whole days without a filter by type, key, code or sender are counted by the figures of these days, if all lines are
     counted there (``is_counted``).

@@ -8,7 +8,7 @@ block and line in it.
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypedDict
 
 from sqlalchemy import Connection, func, select, text
 
@@ -43,19 +43,35 @@ NEWEST = """
 BLOCKS = "SELECT pg_relation_size(CAST(:name AS regclass)) / current_setting('block_size')::int"
 
 
-def page(
-    connection: Connection, partner: str, since_ms: int, place: str, lines: str = BETWEEN_NODES
-) -> tuple[list[dict[str, Any]], str]:
-    """Return documents that were delivered to a partner or received from it since a time, and the next place.
+class ExchangedRow(TypedDict):
+    """A document that was delivered to a partner, received from it, or stored for it (``at``: ms since 1970)."""
 
-    ``place``: matches PLACE, or is empty for the first page; the next place is empty after the last page. ``lines``:
-    BETWEEN_NODES, or AT_HUB for documents of the partner that this hub has stored.
+    lk0: str
+    at: int
+    side: str
+    target: str
+    app_key: str
+    size: int
+
+
+class ExchangedRows(TypedDict):
+    """A page; ``next``: its following one, empty after the last."""
+
+    rows: list[ExchangedRow]
+    next: str
+
+
+def page(connection: Connection, partner: str, since_ms: int, place: str, lines: str = BETWEEN_NODES) -> ExchangedRows:
+    """Return documents that were delivered to a partner or received from it since a time.
+
+    ``place``: matches PLACE, or is empty for the first page. ``lines``: BETWEEN_NODES, or AT_HUB for documents of the
+    partner that this hub has stored.
     """
     since = datetime.fromtimestamp(since_ms / 1000, UTC)
     begin, block, line = _read(place) if place else (partition_of(since.date()), 0, 0)
     names = [name for name in _partitions(connection) if name >= begin]
     if not names:
-        return [], ""
+        return {"rows": [], "next": ""}
     if names[0] != begin:  # dropped meanwhile, or there is none for the day
         block = line = 0
     end, blocks = block + BLOCKS_MAX, _blocks(connection, names[0])
@@ -67,7 +83,7 @@ def page(
         following = f"{names[0]}:{end},0"
     else:
         following = f"{names[1]}:0,0" if len(names) > 1 else ""
-    return _with_keys(connection, found), following
+    return {"rows": _with_keys(connection, found), "next": following}
 
 
 def not_recorded(connection: Connection, lk0s: Iterable[str]) -> set[str]:
@@ -117,19 +133,18 @@ def _read(place: str) -> tuple[str, int, int]:
     return match[1], int(match[2]), int(match[3])
 
 
-def _with_keys(connection: Connection, found: Sequence[Any]) -> list[dict[str, Any]]:
+def _with_keys(connection: Connection, found: Sequence[Any]) -> list[ExchangedRow]:
     """Return the lines with AppKey and size, which only the first line about a message has."""
-    c, keys = semq_ledger.c, dict[str, dict[str, Any]]()
+    c, facts = semq_ledger.c, dict[str, tuple[str, int]]()
     first = select(c.lk0, c.app_domain, c.app_type, c.app_subtype, c.app_key, c.size).where(
         c.lk0 == func.any_([row.lk0 for row in found]), c.event.in_(FIRST)
     )
     for row in connection.execute(first) if found else ():
         key = tuple(row)[1:5]
-        keys[row.lk0] = {"app_key": "/".join(key) if any(key) else "", "size": row.size}
-    return [
-        {
-            "lk0": row.lk0, "at": int(row.at.timestamp() * 1000), "side": Side(row.side).name.lower(),
-            "target": row.target, **keys.get(row.lk0, {"app_key": "", "size": row.size}),
-        }
-        for row in found
-    ]  # fmt: skip
+        facts[row.lk0] = "/".join(key) if any(key) else "", row.size
+    rows: list[ExchangedRow] = []
+    for row in found:
+        at, side = int(row.at.timestamp() * 1000), Side(row.side).name.lower()
+        app_key, size = facts.get(row.lk0, ("", row.size))
+        rows.append(ExchangedRow(lk0=row.lk0, at=at, side=side, target=row.target, app_key=app_key, size=size))
+    return rows

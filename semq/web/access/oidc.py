@@ -153,7 +153,7 @@ class OidcProvider:
             raise OidcRefused("The ID token is not for this sign-in.", wrong=", ".join(wrong))
         return claims
 
-    def _person(self, claims: Mapping[str, Any]) -> Person:
+    def _person(self, claims: Mapping[str, object]) -> Person:
         section = self._section
         name = claims.get(section.name_claim)
         if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= TEXT_MAX:

@@ -52,7 +52,7 @@ def header_of(name: str) -> str:
 def attributes_of(request: Request) -> dict[str, Any]:
     """Return the attributes in headers and query of a request, as arguments of ``msg.submit``. Raises BadRequest."""
     arguments: dict[str, Any] = {}
-    own_headers: dict[str, Any] = {}
+    own_headers: dict[str, object] = {}
     for name, value in request.headers.raw:
         if name.startswith(OWN_PREFIX):
             _put(own_headers, _text(name[len(OWN_PREFIX) :]), _text(value), "header")

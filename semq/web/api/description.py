@@ -82,7 +82,7 @@ def description(kind: str, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
 
 def _operation(row: Endpoint) -> dict[str, Any]:
     rights = [str(right) for right in row.rights]
-    described: dict[str, Any] = {
+    described: dict[str, object] = {
         "operationId": row.name,
         "summary": row.summary,
         "description": f"Needs {' or '.join(rights)}." if rights else "Needs no right.",
@@ -112,7 +112,7 @@ def _responses(row: Endpoint) -> dict[str, Any]:
     results = {status: text for status, text in row.answers.items() if status < 400}
     if not results:
         results[200] = "The result."
-    described: dict[str, Any] = {
+    described: dict[str, object] = {
         str(status): {"description": text} | _content(row, status) for status, text in results.items()
     }
     problems = {*(COMMON if row.rights else ()), *(status for status in row.answers if status >= 400)}

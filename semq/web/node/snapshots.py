@@ -12,7 +12,7 @@ class Snapshots:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._answers: dict[str, tuple[float, Any]] = {}
+        self._answers: dict[str, tuple[float, object]] = {}
         self._making: dict[str, asyncio.Task[Any]] = {}
 
     async def get(self, name: str, seconds: float, make: Callable[[], Awaitable[Any]]) -> Any:

@@ -52,7 +52,7 @@ class Visit:
         self.language = language_of(request)
         self._visitor = visitor
         self._secret = secret
-        self.unreached: dict[str, Any] = {}  #: stores of a hub whose part is missing in answers, and the reasons
+        self.unreached: dict[str, object] = {}  #: stores of a hub whose part is missing in answers, and the reasons
         self._form: FormData | None = None
 
     @property

@@ -50,7 +50,8 @@ def fill(url: str, per_day: int) -> set[str]:
 def read_all(connection: Connection, since: datetime) -> list[str]:
     found, place = list[str](), ""
     while True:
-        rows, place = page(connection, PARTNER, int(since.timestamp() * 1000), place)
+        read = page(connection, PARTNER, int(since.timestamp() * 1000), place)
+        rows, place = read["rows"], read["next"]
         assert len(rows) <= exchanged.ROWS_MAX
         assert {(row["app_key"][:14], row["size"]) for row in rows} <= {("trade/order//K", 5)}
         found += [row["lk0"] for row in rows]
@@ -70,7 +71,7 @@ def test_pages_of_any_size_lose_and_repeat_none(
         found = read_all(connection, DAYS[1])
         assert (len(found), set(found)) == (len(wanted), wanted)
         assert read_all(connection, DAYS[2] + timedelta(1)) == []
-        assert page(connection, PARTNER, 0, "semq_ledger_20010101:7,7")[0]  # its partition was dropped meanwhile
+        assert page(connection, PARTNER, 0, "semq_ledger_20010101:7,7")["rows"]  # its partition was dropped meanwhile
         assert not_recorded(connection, [*wanted, "1.88001.1.1.a.1"]) == {"1.88001.1.1.a.1"}
         assert newest_before(connection, 8 * 40 + 3) == int(DAYS[1].timestamp() * 1000)
         assert newest_before(connection, 0) is None
