@@ -30,6 +30,7 @@ DASHBOARD = promtool.RULES.parents[1] / "grafana" / "semq.json"
 NODE = {"instance": "node:8080", "job": "semq"}
 RULES = {rule["alert"]: rule for rule in yaml.safe_load(promtool.RULES.read_text())["groups"][0]["rules"]}
 HEALTHY_MINUTES = 240
+ABSENT = Gap("1.a.1.1", date(2026, 11, 20), 5)
 pytestmark = pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
 
 
@@ -64,7 +65,11 @@ IMPLAUSIBLE = series("semq_reconcile_outcome", outcome="implausible", **NODE)
 LATE = series("semq_reconcile_sources", state="LATE", **NODE)
 MISSING = series("semq_reconcile_sources", state="MISSING", **NODE)
 PUBLISHED = series("semq_reconcile_last_success_timestamp_seconds", **NODE)
+DATE = series("semq_reconcile_business_date_timestamp_seconds", **NODE)
+EXCEPTIONS = series("semq_reconcile_node_exceptions", node="1.a", **NODE)
+UNJUDGED = series("semq_reconcile_node_unjudged_messages", node="1.a", **NODE)
 DAY = 26 * 60 + 20  # minutes after which a daily figure of time 0 is too old
+MISSED = 60 * 60 + 20  # minutes after which a business date that began at time 0 is not the last one
 CASES = {
     "SemqDown": Case({UP: "1x4 0x9"}, 8, "node:8080 does not answer.", {UP: "1x4 0 1x9"}),
     "SemqCheckFails": Case(
@@ -131,6 +136,18 @@ CASES = {
     ),
     "SemqReconciliationOld": Case(
         {PUBLISHED: f"0x{DAY}"}, DAY, "No reconciliation was published for 26 hours.", {PUBLISHED: f"7200x{DAY}"},
+    ),
+    "SemqReconciliationNightMissed": Case(
+        {DATE: f"0x{MISSED}"}, MISSED, "The last reconciled business date began 2d 12h 20m 0s ago: a night was missed.",
+        {DATE: f"86400x{MISSED}"},
+    ),
+    "SemqReconciliationNodeExceptions": Case(
+        {EXCEPTIONS: "21x9"}, 5, "21 documents of the reconciliation are the work of 1.a.", {EXCEPTIONS: "20x9"},
+        NODE | {"node": "1.a"},
+    ),
+    "SemqReconciliationLedgerLate": Case(
+        {UNJUDGED: f"0x{3 * 1440} 5x9"}, 3 * 1440 + 5, "The ledger of 1.a is late: 5 messages were not judged.",
+        {UNJUDGED: f"5x{3 * 1440 + 9}"}, NODE | {"node": "1.a"},
     ),
 }  # fmt: skip
 
@@ -220,9 +237,9 @@ def _without_instance(name: str) -> str:
 
 def test_promtool_accepts_the_metrics_of_a_run_with_the_labels_of_nodes() -> None:
     parties = [PartyWork("sender", ("1.a",), 3, (), "", ""), PartyWork("both ends", ("1.a", "1.b"), 1, (), "", "")]
-    text = reconciliation_metrics(findings(absent=[Gap("1.c.1.1", date(2026, 11, 20), 5)]), 1.9e9, 60.0, parties)
+    text = reconciliation_metrics(findings(absent=[ABSENT]), 1.9e9, 60.0, parties)
     assert 'semq_reconcile_node_exceptions{node="1.a"} 4\n' in text
-    assert 'semq_reconcile_node_unjudged_messages{node="1.c"} 5\n' in text
+    assert 'semq_reconcile_node_unjudged_messages{node="1.a"} 5\n' in text
     done = subprocess.run([str(PROMTOOL), "check", "metrics"], input=text, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
@@ -242,3 +259,5 @@ def of_all_families() -> Iterator[promtool.Sample]:
     status = status_with(**parts) | {"violations": VIOLATIONS}
     text = render(figures_of(status, latency), detailed=True)
     yield from samples(text, **NODE)
+    work = [PartyWork("sender", ("1.a",), 3, (), "", "")]
+    yield from samples(reconciliation_metrics(findings(absent=[ABSENT]), 1.9e9, 60.0, work), **NODE)
