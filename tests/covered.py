@@ -165,7 +165,6 @@ spark_reconcile.run.diff               spark_reconcile/run/test_job.py
 spark_reconcile.node                   spark_reconcile/extracts/test_extraction.py
 spark_reconcile.sources.parts          spark_reconcile/sources/test_footer.py
 spark_reconcile.spark.processes        spark_reconcile/spark/test_session.py
-spark_reconcile.repair.repair_list     spark_reconcile/repair/test_acts.py
 spark_reconcile.language               spark_reconcile/test_notice.py
 spark_reconcile.report.banner          spark_reconcile/report/test_page.py
 spark_reconcile.report.drill           spark_reconcile/report/test_page.py

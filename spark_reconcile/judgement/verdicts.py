@@ -186,7 +186,7 @@ sent_to_no_avail         NOT_DELIVERED        .                      sent       
 forwarded_to_no_avail    NOT_DELIVERED        .                      forwarded|direct     none            .
 """
 
-# Finding: what it means in addition to the verdict; the side that can repair it, and the deed (``repair_list.DEEDS``);
+# Finding: what it means in addition to the verdict; the side that can repair it, and the deed (``repair_list``);
 # both empty if no node can.
 FINDINGS = {
     "line_unreadable": (

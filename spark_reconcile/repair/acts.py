@@ -138,7 +138,7 @@ async def apply_deed(client: Client, line: RepairLine, *, is_real: bool) -> Deed
     """
     act = _ACT.get((line.deed, line.side))
     if act is None:
-        return DeedResult(line.lk0, line.deed, "left", f"a {line.side} cannot do this")
+        return DeedResult(line.lk0, line.deed, "left", f"this version of SEMQ knows no such deed of a {line.side}")
     if not act.operation:
         return DeedResult(line.lk0, line.deed, "left", act.description)
     try:

@@ -1,14 +1,16 @@
-"""The repair lists: exceptions that nodes may repair through the protocol, one file per node, with an index.
+"""The repair lists: exceptions that nodes may repair through the protocol, a file or two per node, with an index.
 
 There are four safe deeds: ``inquire`` (ask the responsible party), ``resend`` (send the message again; the receiver
 drops a second copy), ``reack`` (acknowledge again), ``close`` (the sender deletes its row of an ended message).
-``submit`` names a document that its receiver has lost: only the sender's application can submit it again. The index is
-signed if the hub is enrolled.
+``submit`` names a document that its receiver has lost: only the sender's application can submit it again. Version 1.0
+knows the four deeds and refuses a list with any other, so later deeds are in a second file, which it does not read. The
+index is signed if the hub is enrolled.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
 import msgspec
 
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 INDEX = "index.json"
-DEEDS = ("inquire", "resend", "reack", "close", "submit")
+DEEDS_OF_1_0 = ("inquire", "resend", "reack", "close")
+LATER_DEEDS = ("submit",)
+_LATER = "later"  #: key of the second file in the index, and the end of its name
 HUB = "hub"  #: name of the list for the hub, whatever its address; all instances of a hub use the same list
 _INDEX_MAX = 64 << 20
 _LINE_MAX = 1 << 16
@@ -47,7 +51,8 @@ class RepairIndex(NamedTuple):
     business_date: str
     run: str
     fingerprint: str
-    nodes: dict[str, dict[str, Any]]  #: by node: ``file``, ``rows``, ``sha256`` of its list
+    #: by node: ``file``, ``rows``, ``sha256`` of its list; ``later``: the same of its second list, if it has one
+    nodes: dict[str, dict[str, Any]]
 
 
 def write_lists(exceptions: "DataFrame", place: Place, staging: Place, index: RepairIndex) -> dict[str, int]:
@@ -57,26 +62,36 @@ def write_lists(exceptions: "DataFrame", place: Place, staging: Place, index: Re
     """
     from pyspark.sql import functions as F  # noqa: N812  # not at import: nodes read lists without Spark
 
-    node = F.expr(f"CASE side WHEN 'sender' THEN sender WHEN 'receiver' THEN receiver ELSE '{HUB}' END")
-    repairable = exceptions.where("deed IS NOT NULL").withColumn("node", node).where("node <> ''")
-    columns = [*RepairLine.__struct_fields__, "node"]
-    repairable.select(*columns).repartition("node").sortWithinPartitions("node", "lk0").write.partitionBy("node").json(
+    node = f"CASE side WHEN 'sender' THEN sender WHEN 'receiver' THEN receiver ELSE '{HUB}' END"
+    later = ", ".join(map(repr, LATER_DEEDS))
+    named = exceptions.where("deed IS NOT NULL").withColumn("list", F.expr(node)).where("list <> ''")
+    repairable = named.withColumn("list", F.expr(f"concat(list, if(deed IN ({later}), '/{_LATER}', ''))"))
+    columns = [*RepairLine.__struct_fields__, "list"]
+    repairable.select(*columns).repartition("list").sortWithinPartitions("list", "lk0").write.partitionBy("list").json(
         staging.uri
     )
     deeds: dict[str, int] = {}
     for folder in staging.folders():
-        name = folder.name.removeprefix("node=")
-        target = place / f"{name}.jsonl"
-        rows = 0
-        with target.writer() as stream:
-            for part in folder.files():
-                for line in _lines(part):
-                    stream.write(line + b"\n")
-                    deed = json.loads(line)["deed"]
-                    deeds[deed] = deeds.get(deed, 0) + 1
-                    rows += 1
-        index.nodes[name] = {"file": target.name, "rows": rows, "sha256": target.sha256()}
+        name, _, kind = unquote(folder.name.removeprefix("list=")).partition("/")
+        if not kind:
+            index.nodes[name] = _written(place / f"{name}.jsonl", folder.files(), deeds)
+            continue
+        if name not in index.nodes:  # the folders are sorted
+            index.nodes[name] = _written(place / f"{name}.jsonl", [], deeds)  # version 1.0 expects a first file
+        index.nodes[name][_LATER] = _written(place / f"{name}.{_LATER}.jsonl", folder.files(), deeds)
     return deeds
+
+
+def _written(target: Place, parts: Iterable[Place], deeds: dict[str, int]) -> dict[str, Any]:
+    """Write a list from Spark's files, and count its deeds; return its entry of the index."""
+    rows = 0
+    with target.writer() as stream:
+        for line in (line for part in parts for line in _lines(part)):
+            stream.write(line + b"\n")
+            deed = json.loads(line)["deed"]
+            deeds[deed] = deeds.get(deed, 0) + 1
+            rows += 1
+    return {"file": target.name, "rows": rows, "sha256": target.sha256()}
 
 
 def write_index(place: Place, index: RepairIndex, sign: Sign | None) -> None:
@@ -87,29 +102,33 @@ def write_index(place: Place, index: RepairIndex, sign: Sign | None) -> None:
 
 
 def read_repair(place: Place, node: str, verify: Verify | None = None) -> list[RepairLine]:
-    """Read the list of one node and check it against the index; empty if there is nothing to do.
+    """Read the lists of one node and check them against the index; empty if there is nothing to do.
 
-    With ``verify``, the index must have a signature of the hub. Raises NoSuchRun, BadRepairList.
+    A line may have a deed of a later version. With ``verify``, the index must have a signature of the hub. Raises
+    NoSuchRun, BadRepairList.
     """
     if not (place / INDEX).exists():
         raise NoSuchRun("There is no repair list here.", place=str(place))
     entry = _entry(place, node, verify)
     if entry is None:
         return []
+    second = entry.get(_LATER)
+    lines = _read(place, entry) + (_read(place, second) if isinstance(second, dict) else [])
+    if node != HUB and any(node != {"sender": line.sender, "receiver": line.receiver}.get(line.side) for line in lines):
+        raise _bad("The list has messages of other nodes.", "OTHER_NODE", place / str(entry.get("file")))
+    return lines
+
+
+def _read(place: Place, entry: Mapping[str, Any]) -> list[RepairLine]:
     file = place / str(entry.get("file")).rpartition("/")[2]
     if file.size() < 0:
         raise _bad("The list of this node is missing beside its index.", "MISSING", file)
     if file.sha256() != entry.get("sha256"):
         raise _bad("The list does not match its index.", "ALTERED", file)
     try:
-        lines = [msgspec.json.decode(line, type=RepairLine) for line in _lines(file)]
+        return [msgspec.json.decode(line, type=RepairLine) for line in _lines(file)]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _bad("The list cannot be read.", "UNKNOWN_SCHEMA", file) from error
-    if any(line.deed not in DEEDS for line in lines):
-        raise _bad("The list has an unknown deed.", "UNKNOWN_SCHEMA", file)
-    if node != HUB and any(node != {"sender": line.sender, "receiver": line.receiver}.get(line.side) for line in lines):
-        raise _bad("The list has messages of other nodes.", "OTHER_NODE", file)
-    return lines
 
 
 def _entry(place: Place, node: str, verify: Verify | None) -> Mapping[str, Any] | None:

@@ -191,7 +191,6 @@ BAD_LISTS: tuple[tuple[str, Callable[[Path], None]], ...] = (
     ("ALTERED", lambda folder: _replace_list(folder, msgspec.to_builtins(repair_line("L")) | {"reason": "x" * 70_000})),
     ("UNKNOWN_SCHEMA", lambda folder: rewrite(folder / INDEX, "no list")),
     ("UNKNOWN_SCHEMA", lambda folder: rewrite(folder / INDEX, '{"nodes": []}')),
-    ("UNKNOWN_SCHEMA", lambda folder: _replace_list(folder, msgspec.to_builtins(repair_line("L")) | {"deed": "erase"})),
     ("UNKNOWN_SCHEMA", lambda folder: _replace_list(folder, {"lk0": 1})),
     ("OTHER_NODE", lambda folder: _replace_list(folder, msgspec.to_builtins(repair_line("L")) | {"sender": "1.56001"})),
     ("OTHER_NODE", lambda folder: _replace_list(folder, msgspec.to_builtins(repair_line("L", side="receiver")))),
