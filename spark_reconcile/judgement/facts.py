@@ -1,8 +1,7 @@
 """From lines to facts: one row per message with the facts of its three ledgers, by one grouping of DataFrames.
 
 Every fact is a minimum, a maximum or a union of bits. So a repeated line changes nothing, and the facts of an open
-message can be merged with those of later dates. Texts are compared by 64-bit hashes, because Spark aggregates numbers
-in hash tables but texts by sorting.
+message can be merged with those of later dates. Texts are compared by their 64-bit hashes.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -44,36 +43,25 @@ CONFIRMED = mask(Event.FORWARDED, Event.STORED)
 
 
 class Fact(NamedTuple):
-    """A column: the aggregate function (``merge``) and the SQL for the value of one line (``line``)."""
+    """A column: the SQL of its sum over the coded lines of a message, and the function that merges it (``merge``)
+    with the same fact of an earlier run."""
 
     name: str
     merge: str
-    line: str
+    of_lines: str
 
 
-def _when(side: int, events: int, value: str) -> str:
-    return f"if(side = {side} AND (bit & {events}) <> 0, {value}, NULL)"
-
-
-_RECORD = "xxhash64(node, store, seq)"
 _COPY = " | ".join(
-    f"shiftleft(1L, {COPY_BITS * group} + int(shiftright(copy, {3 * group}) & {COPY_BITS - 1}))"
+    f"shiftleft(1L, {COPY_BITS * group} + int(shiftright(xxhash64(lk1), {3 * group}) & {COPY_BITS - 1}))"
     for group in range(COPY_GROUPS)
 )
-_FIRST_AT = "if(coalesce(att, 0) <= 1, at, NULL)"  # time of a line of the first attempt
-_DIGEST = (
-    f"if(digest <> '' AND (side = {_S} AND bit & {mask(Event.ACCEPTED)} <> 0 "
-    f"OR side = {_H} AND bit & {CONFIRMED} <> 0 "
-    f"OR side = {_R} AND bit & {mask(Event.RECEIVED)} <> 0), xxhash64(digest), NULL)"
-)
-_TARGET = f"if(target <> '' AND bit & {NOTES} = 0 AND bit <> 0, xxhash64(substring_index(target, '/', 1)), NULL)"
 _BY_DIRECT_LINK = (
     f"reason = '{DIRECTLY}' AND (side = {_S} AND bit & {mask(Event.SENT)} <> 0 OR side = {_R} AND bit & {RECORDS} <> 0)"
 )
 # A document in pieces has an LK0 of the sender's store. The reason in the ACCEPTED lines of the manifest and the pieces
 # starts with this LK0. Its incarnation and object id become facts.
 _OF_DOCUMENT = (
-    f"side = {_S} AND bit & {mask(Event.ACCEPTED)} <> 0 AND reason <> '' "
+    f"side = {_S} AND bit & {_ACCEPTED} <> 0 AND reason <> '' "
     f"AND substring_index(reason, '/', 1) RLIKE r'{LK0_PATTERN}'"
 )
 # Part n of this LK0, counted from 1.
@@ -83,61 +71,94 @@ _CLASS = (
     f"if(side = {_S} AND bit & {_ACCEPTED} <> 0, if(save_fwd IN (1, 2), {BEST_EFFORT}, 0) "
     f"| if(save_fwd IN (2, 3), {PROMISED}, 0) | if(NOT ack2, {NO_ACK2}, 0), 0)"
 )
-_RECEIVING = f"if(side = {_R} AND bit <> 0 AND bit & {NOTES} = 0, xxhash64(node), NULL)"
-_PIECE = f"endswith(target, '/{PIECES_USER}') AND bit & {NOTES} = 0"
+_TRAITS = (
+    f"{_CLASS} | if(side = {_R} AND bit & {RECORDS} <> 0 AND lk1 <> '', {HAS_LK1}, 0) "
+    f"| if(endswith(target, '/{PIECES_USER}') AND bit & {NOTES} = 0, {PIECE}, 0) "
+    f"| if({_BY_DIRECT_LINK}, {BY_DIRECT_LINK}, 0)"
+)
+_BAD = f"if(outside, {OUTSIDE}, 0) | if(bit = 0, {UNREADABLE}, 0)"
+# The first bits of the parts of ``ends`` and ``rest``.
+_HUB_FROM, _BAD_FROM, _TRAITS_FROM = 32, 32, 34
+
+# A coded line: the name of its message and numbers, because the lines are exchanged between tasks and Spark aggregates
+# numbers in hash tables but texts by sorting. By name: SQL from the columns of a line.
+CODES = {
+    # events of the sender, and of the hub from bit _HUB_FROM on
+    "ends": f"CASE side WHEN {_S} THEN if(is_own, bigint(bit), 0L) "
+    f"WHEN {_H} THEN shiftleft(bigint(bit), {_HUB_FROM}) ELSE 0L END",
+    # events of the receiver, then ``bad``, then ``traits``
+    "rest": f"if(side = {_R}, bigint(bit), 0L) | shiftleft(bigint({_BAD}), {_BAD_FROM}) "
+    f"| shiftleft(bigint({_TRAITS}), {_TRAITS_FROM})",
+    "at": "at",
+    # attempt of the sender
+    "att": f"if(side = {_S}, greatest(att, 0), NULL)",
+    # copies of the hub; a line RELEASED without an LK1 is about all copies
+    "copies": f"if(side = {_H} AND bit & {mask(Event.STORED, Event.RELEASED)} <> 0, "
+    f"if(lk1 <> '', {_COPY}, if(bit & {mask(Event.RELEASED)} <> 0, -1L, 0L)), 0L)",
+    "record": f"if(side = {_R} AND bit & {mask(Event.RECEIVED)} <> 0, xxhash64(node, store, seq), NULL)",
+    "digest": f"if(digest <> '' AND (side = {_S} AND bit & {_ACCEPTED} <> 0 OR side = {_H} AND bit & {CONFIRMED} <> 0 "
+    f"OR side = {_R} AND bit & {mask(Event.RECEIVED)} <> 0), xxhash64(digest), NULL)",
+    "target": f"if(target <> '' AND bit & {NOTES} = 0 AND bit <> 0, xxhash64(substring_index(target, '/', 1)), NULL)",
+    "receiving": f"if(side = {_R} AND bit <> 0 AND bit & {NOTES} = 0, xxhash64(node), NULL)",
+    "document_inc": f"if({_OF_DOCUMENT}, try_cast(conv({_DOCUMENT_PART(5)}, 16, -10) AS BIGINT), NULL)",
+    "document_id": f"if({_OF_DOCUMENT}, try_cast({_DOCUMENT_PART(6)} AS BIGINT), NULL)",
+    # limited so that sums cannot overflow
+    "size": f"least(greatest(size, 0), {SIZE_MAX})",
+}
+
+
+def _if(side: int, events: int, value: str, otherwise: str = "NULL") -> str:
+    """Return SQL for the value of a coded line that is of a side and has one of the events."""
+    column, first = {_S: ("ends", 0), _H: ("ends", _HUB_FROM), _R: ("rest", 0)}[side]
+    return f"if(({column} & {events << first}L) <> 0L, {value}, {otherwise})"
+
+
+def _first(side: int, events: int, value: str = "at") -> str:
+    return f"min({_if(side, events, value)})"
+
+
+_FIRST_AT = "if(coalesce(att, 0) <= 1, at, NULL)"  # time of a line of the first attempt
+_EVENTS = f"{2**31 - 1}L"
 
 FACTS = (
     # the written events, as bits by event number
-    Fact("sender", "bit_or", f"if(side = {_S} AND startswith(lk0, concat(node, '.')), bit, 0)"),
-    Fact("hub", "bit_or", f"if(side = {_H}, bit, 0)"),
-    Fact("receiver", "bit_or", f"if(side = {_R}, bit, 0)"),
-    Fact("bad", "bit_or", f"if(outside, {OUTSIDE}, 0) | if(bit = 0, {UNREADABLE}, 0)"),
-    Fact(
-        "traits",
-        "bit_or",
-        f"{_CLASS} | if(side = {_R} AND bit & {RECORDS} <> 0 AND lk1 <> '', {HAS_LK1}, 0) "
-        f"| if({_PIECE}, {PIECE}, 0) | if({_BY_DIRECT_LINK}, {BY_DIRECT_LINK}, 0)",
-    ),
-    # stored and released copies of the hub; a line RELEASED without an LK1 is about all copies
-    Fact("stored_copies", "bit_or", f"if(side = {_H} AND bit & {mask(Event.STORED)} <> 0 AND lk1 <> '', {_COPY}, 0L)"),
-    Fact(
-        "released_copies",
-        "bit_or",
-        f"if(side = {_H} AND bit & {mask(Event.RELEASED)} <> 0, if(lk1 <> '', {_COPY}, -1L), 0L)",
-    ),
+    Fact("sender", "bit_or", f"int(bit_or(ends) & {_EVENTS})"),
+    Fact("hub", "bit_or", f"int(shiftright(bit_or(ends), {_HUB_FROM}))"),
+    Fact("receiver", "bit_or", f"int(bit_or(rest) & {_EVENTS})"),
+    Fact("bad", "bit_or", f"int(shiftright(bit_or(rest), {_BAD_FROM}) & {OUTSIDE | UNREADABLE}L)"),
+    Fact("traits", "bit_or", f"int(shiftright(bit_or(rest), {_TRAITS_FROM}))"),
+    # stored and released copies of the hub
+    Fact("stored_copies", "bit_or", f"bit_or({_if(_H, mask(Event.STORED), 'copies', '0L')})"),
+    Fact("released_copies", "bit_or", f"bit_or({_if(_H, mask(Event.RELEASED), 'copies', '0L')})"),
     # for a message that an earlier run left open: the end of the last date whose run had all needed ledgers, or
     # NEVER_COMPLETE; 0 for other messages
     Fact("carried", "max", "0L"),
     # whether an earlier run reported an exception
     Fact("reported", "bit_or", "0"),
     # first time of each event, by the clock of the writing node; ``refused_at``, ``sent_at``: of the first attempt
-    Fact("accepted_at", "min", _when(_S, _ACCEPTED, "at")),
-    Fact("refused_at", "min", _when(_S, mask(Event.REFUSED), _FIRST_AT)),
-    Fact("sent_at", "min", _when(_S, mask(Event.SENT), _FIRST_AT)),
-    Fact("heard_at", "min", _when(_S, CONFIRMED, "at")),
-    Fact("ended_at", "min", _when(_S, ENDINGS, "at")),
-    Fact("taken_at", "min", _when(_H, _DECIDED, "at")),
-    Fact("hub_sent_at", "min", _when(_H, mask(Event.SENT), "at")),
-    Fact("released_at", "min", _when(_H, mask(Event.RELEASED), "at")),
-    Fact("recorded_at", "min", _when(_R, RECORDS, "at")),
-    Fact("received_last_at", "max", _when(_R, mask(Event.RECEIVED), "at")),
-    Fact("bad_at", "min", "if(outside OR bit = 0, at, NULL)"),
+    Fact("accepted_at", "min", _first(_S, _ACCEPTED)),
+    Fact("refused_at", "min", _first(_S, mask(Event.REFUSED), _FIRST_AT)),
+    Fact("sent_at", "min", _first(_S, mask(Event.SENT), _FIRST_AT)),
+    Fact("heard_at", "min", _first(_S, CONFIRMED)),
+    Fact("ended_at", "min", _first(_S, ENDINGS)),
+    Fact("taken_at", "min", _first(_H, _DECIDED)),
+    Fact("hub_sent_at", "min", _first(_H, mask(Event.SENT))),
+    Fact("released_at", "min", _first(_H, mask(Event.RELEASED))),
+    Fact("recorded_at", "min", _first(_R, RECORDS)),
+    Fact("received_last_at", "max", f"max({_if(_R, mask(Event.RECEIVED), 'at')})"),
+    Fact("bad_at", "min", f"min(if((rest & {(OUTSIDE | UNREADABLE) << _BAD_FROM}L) <> 0L, at, NULL))"),
     # lowest and highest value of a column: they differ if the lines have several values
-    Fact("record_low", "min", _when(_R, mask(Event.RECEIVED), _RECORD)),
-    Fact("record_high", "max", _when(_R, mask(Event.RECEIVED), _RECORD)),
-    Fact("digest_low", "min", _DIGEST),
-    Fact("digest_high", "max", _DIGEST),
-    Fact("target_low", "min", _TARGET),
-    Fact("target_high", "max", _TARGET),
-    Fact("node_low", "min", _RECEIVING),
-    Fact("node_high", "max", _RECEIVING),
+    *(
+        Fact(f"{name}_{word}", merge, f"{merge}({code})")
+        for name, code in (("record", "record"), ("digest", "digest"), ("target", "target"), ("node", "receiving"))
+        for word, merge in (("low", "min"), ("high", "max"))
+    ),
     # highest attempt of the sender
-    Fact("att", "max", f"if(side = {_S}, greatest(att, 0), NULL)"),
+    Fact("att", "max", "max(att)"),
     # incarnation and object id of the document in pieces to which the message belongs
-    Fact("document_inc", "max", f"if({_OF_DOCUMENT}, try_cast(conv({_DOCUMENT_PART(5)}, 16, -10) AS BIGINT), NULL)"),
-    Fact("document_id", "max", f"if({_OF_DOCUMENT}, try_cast({_DOCUMENT_PART(6)} AS BIGINT), NULL)"),
-    # limited so that sums cannot overflow
-    Fact("size", "max", f"least(greatest(size, 0), {SIZE_MAX})"),
+    Fact("document_inc", "max", "max(document_inc)"),
+    Fact("document_id", "max", "max(document_id)"),
+    Fact("size", "max", "max(size)"),
 )
 NAMES = ("lk0", *(fact.name for fact in FACTS))
 
@@ -179,30 +200,44 @@ def gather(lines: DataFrame, hubs: Collection[str], carried: DataFrame | None = 
     """Group lines into facts, and merge these with ``carried``, column ``open`` of an earlier run's table of verdicts.
 
     ``hubs``: the nodes whose lines count for the side of the hub.
+
+    The lines themselves are exchanged between tasks. Sums of each file would be fewer rows, but as many bytes, and cost
+    a second aggregation: a ledger has two or three lines of a message.
     """
-    with_bits = lines.withColumns({"bit": F.expr(_bit(hubs)), "copy": F.expr("xxhash64(lk1)")})
-    single = with_bits.select(
-        F.expr(KEY).alias("lk0"),
-        *(F.expr(fact.line).alias(fact.name) for fact in FACTS),
-    )
-    if carried is not None:
-        of_earlier = carried.select(F.from_json("open", single.schema).alias("facts")).select("facts.*")
-        # Facts that the version of that run did not know are null, and bits that it used otherwise are removed.
-        bits = {fact.name: F.coalesce(fact.name, F.lit(0)) for fact in FACTS if fact.merge == "bit_or"}
-        single = single.unionByName(
-            of_earlier.withColumns({**bits, "traits": F.expr(f"coalesce(traits, 0) & {TRAITS}")})
-        )
-    return single.groupBy("lk0").agg(*(F.expr(f"{fact.merge}({fact.name})").alias(fact.name) for fact in FACTS))
+    codes = {name: F.expr(sql).alias(name) for name, sql in CODES.items()}
+    is_own = F.expr("startswith(lk0, concat(node, '.'))")
+    with_bits = lines.withColumn("is_own", is_own).withColumn("bit", F.expr(_bit(hubs)))
+    coded = with_bits.select(F.expr(KEY).alias("lk0"), *codes.values())
+    of_lines = coded.repartition("lk0").groupBy("lk0").agg(*(F.expr(fact.of_lines).alias(fact.name) for fact in FACTS))
+    if carried is None:
+        return of_lines
+    # Facts that the version of that run did not know are null, and bits that it used otherwise are removed.
+    read = carried.select(F.from_json("open", of_lines.schema).alias("facts")).select("facts.*")
+    known = {fact.name: F.coalesce(fact.name, F.lit(0)) for fact in FACTS if fact.merge == "bit_or"}
+    known["traits"] = F.expr(f"coalesce(traits, 0) & {TRAITS}")
+    merged = (F.expr(f"{fact.merge}({fact.name})").alias(fact.name) for fact in FACTS)
+    of_earlier = read.withColumns(known).groupBy("lk0").agg(*merged).alias("earlier")
+    both = of_lines.alias("now").join(of_earlier.hint("shuffle_hash"), "lk0", "full_outer")
+    return both.select("lk0", *(F.expr(_merge(fact)).alias(fact.name) for fact in FACTS))
+
+
+def _merge(fact: Fact) -> str:
+    """Return SQL that merges a fact of this run with that of the earlier one; either may be null."""
+    now, earlier = f"now.{fact.name}", f"earlier.{fact.name}"
+    if fact.merge == "bit_or":
+        return f"coalesce({now}, 0) | coalesce({earlier}, 0)"
+    return f"{'least' if fact.merge == 'min' else 'greatest'}({now}, {earlier})"  # both ignore nulls
 
 
 def _bit(hubs: Collection[str]) -> str:
-    """Return SQL for the event of a line as a bit; 0 for an unreadable line.
+    """Return SQL for the event of a line as a bit; 0 for an unreadable line. ``is_own``: whether its node has sent the
+    message.
 
     A line is unreadable without locator or line number, with an unknown side or event, or if its node may not write it.
     Every sender's ledger may have notes (``events.NOTES``) about messages of other nodes.
     """
     known = {side: str(mask(*events)) for side, events in EVENTS_OF.items()}
-    known[Side.SENDER] = f"if(startswith(lk0, concat(node, '.')), {known[Side.SENDER]}, {NOTES})"
+    known[Side.SENDER] = f"if(is_own, {known[Side.SENDER]}, {NOTES})"
     named = ", ".join(f"'{node}'" for node in sorted(hubs))
     known[Side.HUB] = f"if(node IN ({named}), {known[Side.HUB]}, 0)" if hubs else "0"
     cases = " ".join(f"WHEN {int(side)} THEN {events}" for side, events in known.items())

@@ -26,16 +26,23 @@ ROWS_PER_PARTITION = 400_000
 ROWS_TO_COMPILE_FOR = 200_000  # with fewer lines, compiling a query takes longer than interpreting it
 ROWS_TO_PLAN_FOR = 20_000  # with fewer lines, one task, one plan and interpreted expressions save a fifth of the time
 # Options of a local Java process for few and for many ledger lines. By default, HotSpot compiles no methods longer than
-# 8,000 bytes, and the code that Spark generates for the facts is longer.
+# 8,000 bytes, and the code that Spark generates for the facts is longer. Its slow second compiler gets only methods
+# that are called ten times as often as by default: with a million messages it would take a third of the processor time,
+# much of it for planner and generator of Spark, which gain nothing.
 # Without ExitOnOutOfMemoryError, a process that has used up its memory hangs instead of ending.
 FEW_LINES = "-XX:+ExitOnOutOfMemoryError -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-MANY_LINES = "-XX:+ExitOnOutOfMemoryError -XX:+UseParallelGC -XX:-DontCompileHugeMethods"
+MANY_LINES = (
+    "-XX:+ExitOnOutOfMemoryError -XX:+UseParallelGC -XX:-DontCompileHugeMethods -XX:Tier4InvocationThreshold=50000 "
+    "-XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+)
 
 # Settings on which the verdicts depend.
 FIXED = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}
 SQL_DEFAULTS = {
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    # A small table in front of the hash table saves nothing, because nearly every message has a row of its own.
+    "spark.sql.codegen.aggregate.map.twolevel.enabled": "false",
 }
 # A submitted Java process may lack -XX:-DontCompileHugeMethods. This setting lets Spark generate shorter methods.
 SUBMITTED_DEFAULTS = {"spark.sql.codegen.hugeMethodLimit": "8000"}
