@@ -161,6 +161,8 @@ TESTS_WITHOUT_MODULE: dict[str, str] = {
     "tests/selection/test_kinds.py": "tests/selection/kinds.py",
     "tests/selection/test_turns.py": "tests/selection/turns.py",
     "tests/test_surroundings.py": "tests/surroundings.py",
+    "tests/spark_reconcile/spark/test_object_store.py": "whole runs in an object store",
+    "tests/spark_reconcile/spark/test_standalone.py": "whole runs in a cluster",
     "tests/documentation/test_site.py": "the documentation as a site",
     "tests/documentation/test_tutorial.py": "docs/tutorial.md",
     "tests/prepared/test_client.py": "tests/prepared",

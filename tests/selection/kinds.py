@@ -59,6 +59,7 @@ demo/test_cluster.py::test_the_demo    slow,processes,spark,deep  demo
 demo/test_cluster.py                   slow,processes,spark  demo
 spark_reconcile/spark/test_session.py::test_separate_executors  slow,spark,deep  spark
 spark_reconcile/spark/test_session.py  slow,spark            spark
+spark_reconcile/spark/test_standalone.py  slow,processes,spark  spark
 spark_reconcile/report/test_layout.py  spark,browser         spark
 spark_reconcile/judgement/test_assessment.py::test_spark_and_oracle_agree_on_all_messages[compiled-hub_m deep spark
 spark_reconcile/judgement/test_assessment.py::test_spark_and_oracle_agree_on_all_messages[compiled-no_hub deep spark

@@ -192,6 +192,7 @@ TABLE = """
    + spark_reconcile/sources/test_late.py
    + spark_reconcile/spark/test_class_archive.py
    + spark_reconcile/spark/test_session.py
+ 120 spark_reconcile/spark/test_standalone.py
    5 spark_reconcile/sources/test_footer.py::test_a_footer_with_excessive_sizes_is_not_unpacked
    5 spark_reconcile/sources/test_inputs.py
   13 store/embedded/test_server.py
