@@ -149,6 +149,25 @@ def test_each_step_of_a_set_up_is_named_and_what_tests_share_with_spark_is_insta
     assert run("setup", "spark")[0] == ["  compiling bytecode"]
 
 
+def test_an_update_keeps_the_archive_of_classes_unless_it_brings_other_jars(prepared: Path) -> None:
+    venv = prepared / ".venv"
+    (venv / "root").write_text(f"{prepared}\n")
+    archive, jars = venv / "semq-spark-classes.jsa", venv / "lib" / "python3" / "site-packages" / "pyspark" / "jars"
+    jars.mkdir(parents=True)
+    archive.touch()
+
+    def update(jars_age_s: int) -> tuple[bool, bool]:
+        """Update the base group; return whether the archive is kept, and whether another one is made."""
+        made_at = archive.stat().st_mtime
+        os.utime(jars, (made_at - jars_age_s, made_at - jars_age_s))
+        (venv / "ready-base").unlink()
+        done = subprocess.run([prepared / "run", "setup"], capture_output=True, text=True, check=True)
+        return archive.exists(), "archiving the classes of Spark" in done.stderr
+
+    assert update(60) == (True, False)
+    assert update(-60) == (False, True)
+
+
 def test_a_set_up_says_how_far_pip_is_and_repeats_its_errors(prepared: Path) -> None:
     (prepared / ".venv" / "ready-base").unlink()
     (prepared / ".venv" / "root").write_text(f"{prepared}\n")
