@@ -140,7 +140,6 @@ def _end(created: Path) -> None:
 
 def end(limit_s: float = END_S) -> None:
     """Stop Spark and wait for its process; kill it after ``limit_s`` seconds."""
-    logging.getLogger().addFilter(is_not_of_py4j)
     context, gateway = SparkContext._active_spark_context, SparkContext._gateway
     if context is not None:
         with suppress(ConnectionError, Py4JError):  # the process may have ended
@@ -156,5 +155,5 @@ def end(limit_s: float = END_S) -> None:
 
 
 def is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """Filter that drops the records of py4j, which logs a traceback if Java ends before Python releases an object."""
+    """Filter that drops the records of py4j: if Java ends first, it logs a traceback and raises the error, too."""
     return "py4j" not in Path(record.pathname).parts

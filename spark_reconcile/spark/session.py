@@ -76,6 +76,7 @@ def start(
     read, for the options of a local Java process. ``conf``: further settings.
     """
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(processes.is_not_of_py4j)
     if is_submitted():
         return _submitted()
     os.environ["JAVA_HOME"] = str(java_home())
