@@ -253,7 +253,7 @@ def test_a_missing_source_and_a_wrong_clock_are_named_and_do_not_look_like_loss(
     assert max(row["latency_ms"] for row in verdicts if row["verdict"] == "MATCHED") < 2000
     page = Path(found.report).read_text()
     assert "fast by 1 h" in page
-    assert '<bdi>1.gone.1.1</bdi></th><td data-label="Documents" class="n">2</td>' in page
+    assert '<bdi>1.gone.1.1</bdi></th><td data-label="Documents" class="num">2</td>' in page
 
 
 def test_with_require_all_an_absent_ledger_is_named_before_spark_starts(office: Office) -> None:
