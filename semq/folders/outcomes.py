@@ -179,7 +179,7 @@ def _note_outcome(layout: Layout, path: Path, event: DocumentEvent) -> None:
         log.warning("file_moved", file=str(destination), document=note.get("lk0"), **facts)
 
 
-def _group_outcomes(note: Mapping[str, Any], event: DocumentEvent, outcome: dict[str, str]) -> dict[str, Any]:
+def _group_outcomes(note: Mapping[str, Any], event: DocumentEvent, outcome: dict[str, str]) -> dict[str, object]:
     """Return the outcomes of a document to a group, by member.
 
     When all members have an outcome, the result also has the outcome of the submission: DELIVERED, or the outcome of

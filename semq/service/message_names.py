@@ -184,7 +184,7 @@ def full_label(row: Mapping[str, object]) -> str:
     return " ".join(dict.fromkeys((document_label(row), message_name(row))))
 
 
-async def with_document_names(find: FindRows, given: Mapping[str, Any], at_most: int) -> dict[str, Any]:
+async def with_document_names(find: FindRows, given: Mapping[str, Any], at_most: int) -> dict[str, object]:
     """Return the arguments of an act as the audit log has them: ``documents`` by type, key and short name instead of
     their names in ``id`` or ``ids``, of which the first ``at_most`` are looked up. A number is that of a received
     document. Names that are gone stay.

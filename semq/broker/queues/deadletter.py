@@ -112,14 +112,14 @@ def _count(value: object) -> int:
     return min(max(value, 0), _COUNT_MAX) if isinstance(value, int) else 0
 
 
-def _deaths(message: Message, queue: str, reason: DeathReason, at: datetime) -> list[dict[str, Any]]:
+def _deaths(message: Message, queue: str, reason: DeathReason, at: datetime) -> list[dict[str, object]]:
     earlier = [dict(death) for death in read_deaths(message)]
     repeated = next((d for d in earlier if d.get("queue") == queue and d.get("reason") == reason.value), None)
     if repeated is not None:
         others = [death for death in earlier if death is not repeated]
         repeated.pop(_FOREIGN, None)
         return [{**repeated, "count": _count(repeated.get("count")) + 1}, *others]
-    death: dict[str, Any] = {
+    death: dict[str, object] = {
         "count": 1,
         "reason": reason.value,
         "queue": queue,

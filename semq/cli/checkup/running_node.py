@@ -52,7 +52,7 @@ async def check(settings: Settings, patience_s: float) -> AsyncIterator[Finding]
         health = read_answer(NodeHealth, await client.request("node.health", {}, timeout_s=patience_s))
         page, missing_stores = await _ask_all_stores(client, "stuck.list", {"limit": STUCK_MAX}, patience_s)
         stuck = page["rows"] if page else []
-        instances: list[dict[str, Any]] = []
+        instances: list[dict[str, object]] = []
         if settings.cluster is not None:
             answered, missing_of_health = await _ask_all_stores(client, "hub.health", {}, patience_s)
             instances = answered or []

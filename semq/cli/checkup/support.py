@@ -104,7 +104,7 @@ def _parts(settings: "Settings", out: Output, logs: list[Path]) -> Iterator[tupl
         yield f"log-{number}.txt", f"end of {path}", _end_of(path)
 
 
-def _versions() -> dict[str, Any]:
+def _versions() -> dict[str, object]:
     pages, page_bytes = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     return {
         "semq": __version__,
@@ -131,11 +131,11 @@ def _settings(settings: "Settings") -> list[dict[str, str]]:
     return [{"key": row.key, "value": row.value, "origin": row.origin} for row in settings.explain()]
 
 
-def _findings(settings: "Settings") -> list[dict[str, Any]]:
+def _findings(settings: "Settings") -> list[dict[str, object]]:
     return [asdict(finding) for finding in asyncio.run(findings_of(settings, PATIENCE_S))]
 
 
-async def _answers(settings: "Settings") -> dict[str, Any]:
+async def _answers(settings: "Settings") -> dict[str, object]:
     """Return the answers of the running node by operation; for one that fails, its error."""
     from semq.app import Client
     from semq.config import reach
@@ -152,7 +152,7 @@ async def _answers(settings: "Settings") -> dict[str, Any]:
     return answers
 
 
-def _files(folder: Path) -> Iterator[dict[str, Any]]:
+def _files(folder: Path) -> Iterator[dict[str, object]]:
     """Yield facts about the files of a data folder, but not about those inside of its database."""
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         facts = path.lstat()

@@ -79,7 +79,7 @@ def _rates(now: Snapshot, before: Snapshot | None) -> dict[str, float]:
     return {name: max(0.0, value - previous.get(name, 0)) / (now.at - before.at) for name, value in now.totals.items()}
 
 
-def _as_json(now: Snapshot, before: Snapshot | None) -> dict[str, Any]:
+def _as_json(now: Snapshot, before: Snapshot | None) -> dict[str, object]:
     return {
         "node": now.status.node,
         "verdict": now.health.verdict,

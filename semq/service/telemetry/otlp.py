@@ -79,7 +79,7 @@ def _span(span: Span) -> dict[str, object]:
         "semq.attempt": span.att,
         "error.type": span.error,
     }
-    fields: dict[str, Any] = {
+    fields: dict[str, object] = {
         "traceId": span.parent.trace_id,
         "spanId": span.span_id,
         "flags": SAMPLED,
@@ -98,7 +98,7 @@ def _span(span: Span) -> dict[str, object]:
     return fields
 
 
-def _attributes(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _attributes(values: Mapping[str, Any]) -> list[dict[str, object]]:
     """Return the non-empty attributes in the form of OTLP."""
     return [{"key": key, "value": _value(value)} for key, value in values.items() if value]
 

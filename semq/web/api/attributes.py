@@ -49,7 +49,7 @@ def header_of(name: str) -> str:
     return "SEMQ-" + "-".join(part.capitalize() for part in name.split("_"))
 
 
-def attributes_of(request: Request) -> dict[str, Any]:
+def attributes_of(request: Request) -> dict[str, object]:
     """Return the attributes in headers and query of a request, as arguments of ``msg.submit``. Raises BadRequest."""
     arguments: dict[str, Any] = {}
     own_headers: dict[str, object] = {}
@@ -108,7 +108,7 @@ def _text(raw: bytes) -> str:
         raise BadRequest("Headers with attributes must be UTF-8.") from None
 
 
-def submission(attributes: Mapping[str, Any]) -> tuple[str, bytes, dict[str, Any]]:
+def submission(attributes: Mapping[str, Any]) -> tuple[str, bytes, dict[str, object]]:
     """Return target, body and other arguments of ``Client.send``; the body is empty unless it is in the JSON form.
 
     Raises BadArguments.
@@ -121,7 +121,7 @@ def submission(attributes: Mapping[str, Any]) -> tuple[str, bytes, dict[str, Any
     return arguments.target, arguments.body_base64, present
 
 
-def described(document: Document) -> dict[str, Any]:
+def described(document: Document) -> dict[str, object]:
     """Return the attributes of a received document as a JSON object, without the payload."""
     return document.described() | {"bytes": document.size}
 

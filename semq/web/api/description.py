@@ -59,9 +59,9 @@ COMMON = (400, 401, 403, 421, 429, 503, 504)  # errors of every endpoint that ne
 CONVERTOR = re.compile(r":[a-z]+}")  # in Starlette's paths, for instance {name:path}
 
 
-def description(kind: str, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
+def description(kind: str, endpoints: Iterable[Endpoint]) -> dict[str, object]:
     """Return the OpenAPI document for a kind of node."""
-    paths: dict[str, dict[str, Any]] = {}
+    paths: dict[str, dict[str, object]] = {}
     schemas: dict[str, Any] = {"Problem": PROBLEM}
     for row in endpoints:
         paths.setdefault(CONVERTOR.sub("}", row.path), {})[row.method.lower()] = _operation(row)
@@ -80,7 +80,7 @@ def description(kind: str, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     }
 
 
-def _operation(row: Endpoint) -> dict[str, Any]:
+def _operation(row: Endpoint) -> dict[str, object]:
     rights = [str(right) for right in row.rights]
     described: dict[str, object] = {
         "operationId": row.name,
@@ -100,7 +100,7 @@ def _operation(row: Endpoint) -> dict[str, Any]:
     return described
 
 
-def _parameter(parameter: Parameter) -> dict[str, Any]:
+def _parameter(parameter: Parameter) -> dict[str, object]:
     described = {
         "name": parameter.name, "in": parameter.place, "schema": dict(parameter.schema),
         "description": parameter.meaning,
@@ -108,7 +108,7 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     return described | ({"required": True} if parameter.is_required else {})
 
 
-def _responses(row: Endpoint) -> dict[str, Any]:
+def _responses(row: Endpoint) -> dict[str, object]:
     results = {status: text for status, text in row.answers.items() if status < 400}
     if not results:
         results[200] = "The result."
@@ -121,11 +121,11 @@ def _responses(row: Endpoint) -> dict[str, Any]:
     }
 
 
-def _content(row: Endpoint, status: int) -> dict[str, Any]:
+def _content(row: Endpoint, status: int) -> dict[str, object]:
     described = {"schema": dict(row.result)} if row.result and status == 200 else {}
     return {} if status == 204 else {"content": dict.fromkeys(row.media, described)}
 
 
-def _problems() -> dict[str, Any]:
+def _problems() -> dict[str, object]:
     content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {PROBLEMS[status]: {"description": text, "content": content} for status, text in MEANINGS.items()}

@@ -81,7 +81,7 @@ async def _send(client: Client, target: str, body: bytes | SpooledBody, argument
         raise
 
 
-def _note(call: Call, facts: dict[str, Any], outcome: str, detail: str = "") -> None:
+def _note(call: Call, facts: dict[str, object], outcome: str, detail: str = "") -> None:
     call.web.audit.note_soon(call.visitor.name, call.visitor.via, call.visitor.peer, ACT, facts, outcome, detail)
 
 
@@ -136,7 +136,7 @@ async def body(call: Call) -> Response:
     return ChunkedResponse(chunks, size, headers, "application/octet-stream", space.release, status)
 
 
-async def _record(call: Call) -> dict[str, Any]:
+async def _record(call: Call) -> dict[str, object]:
     """Return the record of a document; a caller without the role viewer sees sent documents only."""
     record: dict[str, Any] = await call.web.client.request("msg.show", {"id": _name(call)})
     if not call.visitor.may(AccessRole.VIEWER) and record.get("side", "outbound") == "inbound":

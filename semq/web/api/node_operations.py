@@ -53,7 +53,7 @@ def schemas(row: Operation) -> tuple[dict[str, Any], dict[str, Any]]:
     return components[schema["$ref"].rpartition("/")[2]], components
 
 
-def schema_of_answer(row: Operation) -> tuple[dict[str, Any], dict[str, Any]]:
+def schema_of_answer(row: Operation) -> tuple[dict[str, object], dict[str, object]]:
     """Return the JSON schema of an operation's answer, and the schemas to which it refers, keyed by name."""
     return _schemas(row.answer)
 
@@ -110,7 +110,7 @@ def _by_body(row: Operation) -> CallHandler:
 
 
 @asynccontextmanager
-async def received_object(call: Call, at_most: int = BODY_MAX) -> AsyncIterator[dict[str, Any]]:
+async def received_object(call: Call, at_most: int = BODY_MAX) -> AsyncIterator[dict[str, object]]:
     """Read a JSON object, whose memory stays reserved until the end of the ``async with``.
 
     Raises BadRequest, BodyTooLarge, BodiesFull.
@@ -121,11 +121,11 @@ async def received_object(call: Call, at_most: int = BODY_MAX) -> AsyncIterator[
         yield _read_object(call.request, body)
 
 
-def _read_object(request: Request, body: bytes) -> dict[str, Any]:
+def _read_object(request: Request, body: bytes) -> dict[str, object]:
     kind = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
     if kind != JSON and not kind.endswith("+json"):
         raise BadRequest("The body has to be JSON.", content_type=kind[:80])
     try:
-        return msgspec.json.decode(body or b"{}", type=dict[str, Any])
+        return msgspec.json.decode(body or b"{}", type=dict[str, object])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest("The body is not a JSON object.", fault=str(error)) from error
