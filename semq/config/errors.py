@@ -20,7 +20,7 @@ class ConfigUnreadable(Misconfigured):
     """The configuration file cannot be read."""
 
     code = "SEMQ-2010"
-    remedy = "Check the path, its permissions and the syntax (TOML); examples/config shows complete files."
+    remedy = "Check the path, its permissions and the syntax (TOML); `semq node init` writes a complete file."
 
 
 class ConfigInvalid(Misconfigured):

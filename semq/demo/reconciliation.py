@@ -137,7 +137,7 @@ async def _install_spark(say: Say) -> bool:
         return True
     if not RUN.exists():
         return False
-    say("installing Spark for the reconciliation, about 500 MB, once (--no-reconcile skips it)")
+    say("installing Spark for the reconciliation, about 1 GB on the disk, once (--no-reconcile skips it)")
     process = await asyncio.create_subprocess_exec(str(RUN), "setup", "spark", stdin=DEVNULL, stdout=DEVNULL)
     return await process.wait() == 0
 

@@ -1,5 +1,6 @@
 """``semq node init|run``: write the files of a new node; run a node in this process, in the foreground."""
 
+import re
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
@@ -84,9 +85,12 @@ def init(
 def _check_options(
     kind: NodeKind, node_id: str | None, of_institutions: dict[str, object], of_hubs: dict[str, object]
 ) -> None:
-    """Raise BadParameter if the id of an institution is missing, or an option is for the other kind of node."""
+    """Raise BadParameter if an institution has no id, HOST:PORT is none, or an option is for the other kind of node."""
     if kind is NodeKind.local and node_id is None:
         raise typer.BadParameter("Name the institution, for instance --id 10008.", param_hint="--id")
+    hub = of_institutions["--hub"]
+    if hub is not None and not re.fullmatch(r".+:\d{1,5}", str(hub)):
+        raise typer.BadParameter("Name host and port, for instance hub.example:17670.", param_hint="--hub")
     wrong, right = (of_hubs, "platform") if kind is NodeKind.local else (of_institutions, "local")
     for option, value in wrong.items():
         if value:

@@ -79,6 +79,7 @@ def test_a_new_node_has_a_commented_file_that_only_its_owner_reads_and_the_next_
     [
         ("--kind local", "Name the institution"),
         ("--kind local --id 1 --institution 2", "Only --kind platform has this option"),
+        ("--kind local --id 1 --hub hub.example", "Name host and port"),
         ("--kind platform --hub h:1", "Only --kind local has this option"),
         ("--kind server", "one of local, platform"),
     ],
