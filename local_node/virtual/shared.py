@@ -9,16 +9,15 @@ from functools import partial
 import psycopg
 from psycopg import sql
 
-from semq.amqp.limits import ConnectionLimits
 from semq.broker.server import SERVER_PROPERTIES, AmqpServer
 from semq.broker.shared_port import SharedPort
 from semq.clock import Clock
 from semq.config.institutions import ServerSettings, database_name, database_url
 from semq.config.settings import Settings
 from semq.errors import Misconfigured
+from semq.service.access import connection_limits
 from semq.service.database import NodeDatabase
 from semq.service.errors import PortTaken
-from semq.service.node import ARRIVING_BYTES_MAX
 from semq.service.node_host import NodeHost
 from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.postgres import schema_version
@@ -54,13 +53,8 @@ class SharedHost(NodeHost):
             host=amqp.host, port=amqp.port, connections_max=amqp.max_connections,
             connections_per_address_max=amqp.max_connections_per_address, tls=self._tls(),
         )  # fmt: skip
-        body_max = amqp.max_message_bytes
-        limits = ConnectionLimits(
-            heartbeat=amqp.heartbeat_s, body_max=body_max, arriving_max=max(ARRIVING_BYTES_MAX, body_max),
-            channel_max=amqp.max_channels, handshake_s=amqp.handshake_s,
-        )  # fmt: skip
         properties = {**SERVER_PROPERTIES, "cluster_name": self.settings.server.id}
-        return SharedPort(config, limits, properties, clock, self._turn)
+        return SharedPort(config, connection_limits(amqp), properties, clock, self._turn)
 
     def _tls(self) -> TlsFiles | None:
         server = self.settings.server

@@ -14,7 +14,7 @@
 | links                           | sessions at the node that accepts the connection: hub or direct link  |
 | datagrams                       | the channel over UDP beside a link                                    |
 | intake                          | queues of received frames; the sessions take turns at the engine      |
-| admin, access, operations       | the administration exchange, its users, its operations                |
+| admin, access, operations       | the administration exchange; users and limits of AMQP; operations     |
 | message_names, large_documents  | the search for a message by its name; documents in pieces             |
 | story                           | the history of a message, as an answer to another party               |
 | exchanged                       | documents exchanged with a partner, as an answer to the partner       |

@@ -1,7 +1,10 @@
-"""The configured users of a node, and their permissions for AMQP, administration and inboxes."""
+"""The configured AMQP endpoint of a node: users, their permissions for AMQP, administration and inboxes, and limits."""
 
 from collections.abc import Iterable
 
+from semq.amqp.limits import ConnectionLimits
+from semq.broker.definitions import VhostLimits
+from semq.broker.limits import BrokerLimits
 from semq.broker.users import Permissions, Right, User, digest_of
 from semq.config.sections import AmqpSection, GrantSection
 from semq.service.admin import ADMIN
@@ -9,6 +12,7 @@ from semq.service.admin import ADMIN
 APPLICATIONS = "/"  # the virtual host of applications and administrators
 INBOX = "semq.inbox"
 ANSWER_QUEUE_PREFIX = "amq.gen-"  # of generated names of queues, in which administrators receive answers
+ARRIVING_BYTES_MAX = 256 << 20  # bytes of the incomplete messages of one connection
 NO_PERMISSIONS = Permissions("", "", "")
 
 
@@ -73,3 +77,23 @@ def _permissions(
             patterns.configure, patterns.write, patterns.read, is_admin, allowed_inboxes
         )
     return permissions
+
+
+def connection_limits(amqp: AmqpSection) -> ConnectionLimits:
+    """Return the limits of one connection."""
+    limit = amqp.max_message_bytes
+    return ConnectionLimits(
+        heartbeat=amqp.heartbeat_s, body_max=limit, arriving_max=max(ARRIVING_BYTES_MAX, limit),
+        channel_max=amqp.max_channels, handshake_s=amqp.handshake_s,
+    )  # fmt: skip
+
+
+def broker_limits(amqp: AmqpSection) -> BrokerLimits:
+    """Return the limits of all connections, and of each virtual host."""
+    return BrokerLimits(
+        unacked_bytes=amqp.max_unacked_bytes,
+        transactions_bytes=amqp.memory_bytes // 4,
+        memory_high=amqp.memory_bytes,
+        memory_low=amqp.memory_bytes - amqp.memory_bytes // 8,
+        vhost=VhostLimits(queues_max=amqp.max_queues),
+    )

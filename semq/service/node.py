@@ -12,12 +12,9 @@ from contextlib import AsyncExitStack
 from typing import Any, Generic, TypeVar
 
 import structlog
-from msgspec.structs import fields, replace
+from msgspec.structs import fields
 
-from semq.amqp.limits import ConnectionLimits
 from semq.answers.status import Check, NodeStatus
-from semq.broker.definitions import VhostLimits
-from semq.broker.limits import BrokerLimits
 from semq.broker.server import AmqpServer, ServerConfig
 from semq.broker.users import Authenticator, User, UserTable
 from semq.clock import Clock
@@ -74,7 +71,6 @@ E = TypeVar("E", bound=NodeEngine)
 DATABASE_CHECK_S = 10.0
 REOPEN_S_FIRST, REOPEN_S_MAX = 0.2, 5.0
 LASTING_S = 60.0  # a store that is lost sooner after its opening counts as not opened: each opening uses record ids
-ARRIVING_BYTES_MAX = 256 << 20  # bytes of the incomplete messages of one connection
 PACKET_BYTES_MAX = 8 << 20  # bytes of the largest packet (``semq.umx_t.records``)
 
 
@@ -162,7 +158,7 @@ class Node(OperatedNode, Generic[E]):
         for name in access.virtual_hosts(amqp):
             if name not in server.vhosts:
                 server.add_vhost(name)
-        server.apply_limits(self.broker_limits(), amqp.max_connections, amqp.max_connections_per_address)
+        server.apply_limits(access.broker_limits(amqp), amqp.max_connections, amqp.max_connections_per_address)
         self.users.replace(users)
         connected = server.connected_users()
         self.apply_settings(before)
@@ -197,6 +193,13 @@ class Node(OperatedNode, Generic[E]):
             raise
 
     async def _start(self) -> None:
+        """Each step uses what the steps above it have made."""
+        await self._open_store()
+        await self._assemble()
+        self._build()
+        await self._serve()
+
+    async def _open_store(self) -> None:
         self._cleanup.callback(self._claim.release)
         self._cleanup.push_async_callback(self._database.close)
         self.turn = self.host.turn()
@@ -222,6 +225,8 @@ class Node(OperatedNode, Generic[E]):
         self._database.remember_store(self.recovered.store_uuid)
         if self._claim.has_waited:
             await self.prepare()  # the other process may have changed the values
+
+    async def _assemble(self) -> None:
         clock_check = ClockCheck(self.clock)
         housekeeping = Housekeeping(self.store, self.clock, self.settings, clock_check)
         self.requirements = Requirements(self.store, self.host.poll_factor)
@@ -240,7 +245,8 @@ class Node(OperatedNode, Generic[E]):
         for part in (self, self.nightly, housekeeping, self.alerts, self._files, self.requirements, self.figures):
             self.clockwork.add(part.jobs())
         self.clockwork.add([ScheduledJob("database", DATABASE_CHECK_S, self._check_database)])
-        self._build()
+
+    async def _serve(self) -> None:
         self._cleanup.push_async_callback(self.server.stop)
         self._cleanup.callback(self.clockwork.stop)
         self._cleanup.push_async_callback(self.end_sessions)
@@ -418,16 +424,6 @@ class Node(OperatedNode, Generic[E]):
         shared = {each.name for each in fields(EngineSettings)}.intersection(type(protocol).model_fields)
         return EngineSettings(**{name: getattr(protocol, name) for name in shared})
 
-    def broker_limits(self) -> BrokerLimits:
-        amqp = self.settings.amqp
-        return BrokerLimits(
-            unacked_bytes=amqp.max_unacked_bytes,
-            transactions_bytes=amqp.memory_bytes // 4,
-            memory_high=amqp.memory_bytes,
-            memory_low=amqp.memory_bytes - amqp.memory_bytes // 8,
-            vhost=VhostLimits(queues_max=amqp.max_queues),
-        )
-
     def _server_config(self) -> ServerConfig:
         amqp = self.settings.amqp
         listener = ListenerConfig(
@@ -436,10 +432,8 @@ class Node(OperatedNode, Generic[E]):
         )  # fmt: skip
         return ServerConfig(
             listener=listener,
-            connection=replace(
-                self.connection_limits(amqp.heartbeat_s), channel_max=amqp.max_channels, handshake_s=amqp.handshake_s
-            ),
-            limits=self.broker_limits(),
+            connection=access.connection_limits(amqp),
+            limits=access.broker_limits(amqp),
             vhosts=(*self.vhosts, *access.virtual_hosts(amqp)),
             properties={
                 "cluster_name": str(self.address),
@@ -454,10 +448,6 @@ class Node(OperatedNode, Generic[E]):
     def link_bytes_max(self) -> int:
         """The largest body on a link between nodes, in bytes; a larger one is read and dropped."""
         return max(self.settings.protocol.max_document_bytes + OVERHEAD, PACKET_BYTES_MAX)
-
-    def connection_limits(self, heartbeat_s: int) -> ConnectionLimits:
-        limit = self.settings.amqp.max_message_bytes
-        return ConnectionLimits(heartbeat=heartbeat_s, body_max=limit, arriving_max=max(ARRIVING_BYTES_MAX, limit))
 
     def identity(self) -> Mapping[str, Any]:
         """Return properties for peers at login."""
