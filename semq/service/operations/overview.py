@@ -27,7 +27,7 @@ from semq.store.views.stuck import candidates
 from semq.umx_t.status import AppStatus
 
 PAGES_MAX = 10  # calls of ``search_page`` for one page
-ROWS_READ_MAX = 250_000  # compared rows after which ``search_page`` is not called again
+ROWS_READ_MAX = 100_000  # compared rows after which ``search_page`` is not called again
 # StuckCause | filter of the search for its rows
 NARROWED: dict[StuckCause, dict[str, object]] = {
     StuckCause.HELD: {"mark": "held"},
