@@ -177,12 +177,20 @@ def _documents(window: Select[Any], wanted: MessageFilter, *, with_first: bool) 
     w, f, a, o = window.subquery("w"), semq_ledger.alias("f"), semq_ledger.alias("a"), semq_ledger.alias("o")
     days = cast(literal_column(f"'{NEAR_DAYS} days'"), INTERVAL)
     near = (w.c.at - days, w.c.at + cast(literal_column("'1 hour'"), INTERVAL))
-    accepted = select(a.c.number).where(a.c.lk0 == w.c.lk0, a.c.event == Event.ACCEPTED, a.c.at.between(*near))
+    # The same for all lines of the period: only what is constant keeps partitions out of the plan.
+    period = MessageFilter(
+        since_ms=None if wanted.since_ms is None else wanted.since_ms - NEAR_DAYS * DAY_MS,
+        until_ms=None if wanted.until_ms is None else wanted.until_ms + DAY_MS,
+    )
+    accepted = select(a.c.number).where(
+        a.c.lk0 == w.c.lk0, a.c.event == Event.ACCEPTED, a.c.at.between(*near), *_in_period(period, a.c.at)
+    )
     is_attempt = and_(w.c.event == Event.REFUSED, w.c.side == Side.SENDER, accepted.exists())
     begins = (Event.ACCEPTED, Event.RECEIVED)
     first = (
         select(f.c.at, f.c.event, *(f.c[name] for name in OF_FIRST))
         .where(f.c.lk0 == w.c.lk0, f.c.side == w.c.side, f.c.at.between(*near), f.c.event.in_([*begins, w.c.event]))
+        .where(*_in_period(period, f.c.at))
         .order_by(f.c.number)
         .limit(1)
         .lateral("first")
