@@ -6,5 +6,5 @@ After a release, its commit and a recording of it (``record``) replace those of 
 from pathlib import Path
 
 NAME = "1.0"
-COMMIT = "2be3f32b"
+COMMIT = "85579682"
 RECORDED = Path(__file__).parent / "recorded" / NAME
