@@ -224,7 +224,7 @@ def _database(url: str) -> tuple[str, dict[str, str]]:
 
 
 @contextmanager
-def _connected(url: str) -> Iterator[psycopg.Connection[Any]]:
+def _connected(url: str) -> Iterator[psycopg.Connection]:
     try:
         with psycopg.connect(**connection_parameters(url, "semq-backup"), autocommit=True) as connection:
             yield connection

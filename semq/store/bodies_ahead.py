@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import psycopg
 from psycopg.types.string import BytesBinaryDumper
@@ -29,7 +28,7 @@ DELETE = {
     "tb_0030_body": "DELETE FROM tb_0030_body WHERE bref = ANY(%b::bigint[])",
 }
 log = logging.getLogger(__name__)
-Connect = Callable[[], Awaitable["psycopg.AsyncConnection[Any]"]]
+Connect = Callable[[], Awaitable["psycopg.AsyncConnection"]]
 
 
 class BodiesAhead:
@@ -50,7 +49,7 @@ class BodiesAhead:
         self._must_delete = False
         self._arrived = asyncio.Event()
         self._queue_is_empty = asyncio.Event()
-        self._connection: psycopg.AsyncConnection[Any] | None = None
+        self._connection: psycopg.AsyncConnection | None = None
         self._task: asyncio.Task[None] | None = None
 
     def accept(self, work: Work, *, later: bool) -> bool:
@@ -161,7 +160,7 @@ class BodiesAhead:
         release.on_failure = lambda error: ended()
         return release
 
-    async def _open(self) -> "psycopg.AsyncConnection[Any]":
+    async def _open(self) -> "psycopg.AsyncConnection":
         if self._connection is None:
             self._connection = await self._connect()
             self._connection.adapters.register_dumper(bytes, BytesBinaryDumper)

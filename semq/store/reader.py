@@ -144,7 +144,7 @@ class Reader:
         if not ended.cancelled():
             ended.exception()  # retrieved, because the caller may not be waiting any more
 
-    def _connect(self, *options: str) -> psycopg.Connection[Any]:
+    def _connect(self, *options: str) -> psycopg.Connection:
         parameters = connection_parameters(self._url(), "semq-reader", ENDED_IF_SUSPENDED, *options)
         connection = psycopg.connect(**parameters)
         if self.is_pooled:

@@ -21,7 +21,7 @@ DICT_ANY = {
     "semq.amqp": (4, HEADERS), "semq.umx_t": (16, HEADERS), "semq.broker": (6, HEADERS), "semq.app": (2, HEADERS),
     "local_node.doors": (3, HEADERS), "local_node": (6, JSON_IN), "platform_node": (10, JSON_IN),
     "semq.cli": (29, SHOWN), "semq.config": (7, "sections of a TOML file, before they are checked"),
-    "semq.console": (28, TEMPLATE), "semq.web": (21, "JSON schemas, forms and arguments of the HTTP API"),
+    "semq.console": (28, TEMPLATE), "semq.web": (22, "JSON schemas, forms and arguments of the HTTP API"),
     "semq.store": (12, SQL), "semq.engine": (7, "parameters of errors and of constructors"),
     "semq.service": (5, JSON_IN), "semq.folders": (1, JSON_IN), "semq.legacy": (6, "rows of unknown tables"),
     "semq.demo": (5, SHOWN), "spark_reconcile.report": (42, TEMPLATE), "spark_reconcile": (31, SQL),

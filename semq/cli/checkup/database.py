@@ -5,7 +5,6 @@ A separate control database of a hub is checked in the same way, except for its 
 
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import psycopg
 from msgspec.structs import replace
@@ -66,7 +65,7 @@ def _finding_of_failed_query(check_: str, error: psycopg.Error, advice: str) -> 
     return Finding(check_, FAILING, shortened(" ".join(str(error).split()), 300), advice)
 
 
-def _checks_of(connection: psycopg.Connection[Any], key: str, *, has_several_hosts: bool) -> Iterator[Finding]:
+def _checks_of(connection: psycopg.Connection, key: str, *, has_several_hosts: bool) -> Iterator[Finding]:
     version = connection.info.parameter_status("server_version")
     [standby] = connection.execute("SELECT pg_is_in_recovery()").fetchone() or (False,)
     if standby:
@@ -92,7 +91,7 @@ def _checks_of(connection: psycopg.Connection[Any], key: str, *, has_several_hos
     yield from _rights(connection)
 
 
-def _replication(connection: psycopg.Connection[Any]) -> Finding:
+def _replication(connection: psycopg.Connection) -> Finding:
     """Check whether a commit waits for a standby."""
     [names] = connection.execute("SELECT current_setting('synchronous_standby_names')").fetchone() or ("",)
     if names:
@@ -102,7 +101,7 @@ def _replication(connection: psycopg.Connection[Any]) -> Finding:
     return Finding("replication", WARNING, detail, advice)
 
 
-def _clock(connection: psycopg.Connection[Any]) -> Finding:
+def _clock(connection: psycopg.Connection) -> Finding:
     before = time.time()
     [server_time] = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone() or (before,)
     skew_s = server_time - (before + time.time()) / 2
@@ -112,7 +111,7 @@ def _clock(connection: psycopg.Connection[Any]) -> Finding:
     return Finding("database clock", OK, f"{skew_s * 1000:+.0f} ms from the clock of this machine")
 
 
-def _connections(connection: psycopg.Connection[Any]) -> Finding:
+def _connections(connection: psycopg.Connection) -> Finding:
     try:
         row = connection.execute(
             "SELECT (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),"
@@ -128,7 +127,7 @@ def _connections(connection: psycopg.Connection[Any]) -> Finding:
     return Finding("connections", OK, detail)
 
 
-def _rights(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
+def _rights(connection: psycopg.Connection) -> Iterator[Finding]:
     if (schema := roles.open_schema(connection)) is not None:
         detail = f"every role may create objects in schema {schema}; the SQL calls of applications could run them"
         yield Finding("database rights", WARNING, detail, roles.remedy_for_open_schema(schema))

@@ -86,18 +86,18 @@ def params(link: ChainLink) -> list[Param]:
     ]  # fmt: skip
 
 
-async def newest(connection: psycopg.AsyncConnection[Any]) -> ChainLink | None:
+async def newest(connection: psycopg.AsyncConnection) -> ChainLink | None:
     """Return the end of the chain in the database; None if there are no links."""
     row = await (await connection.execute(NEWEST)).fetchone()
     return None if row is None else _link(row)
 
 
-async def has_lines(connection: psycopg.AsyncConnection[Any]) -> bool:
+async def has_lines(connection: psycopg.AsyncConnection) -> bool:
     """Return whether the ledger has lines; a ledger with lines but without links comes from an older version."""
     return await (await connection.execute(HAS_LINES)).fetchone() == (True,)
 
 
-async def links_of_ledger(connection: psycopg.AsyncConnection[Any], store_uuid: str) -> list[ChainLink]:
+async def links_of_ledger(connection: psycopg.AsyncConnection, store_uuid: str) -> list[ChainLink]:
     """Return the links for a ledger that an older version wrote, which had no chain. This reads the whole ledger."""
     head: ChainLink | None = None
     links: dict[tuple[str, int], ChainLink] = {}
@@ -109,7 +109,7 @@ async def links_of_ledger(connection: psycopg.AsyncConnection[Any], store_uuid: 
     return list(links.values())
 
 
-async def insert_links(connection: psycopg.AsyncConnection[Any], links: Iterable[ChainLink]) -> None:
+async def insert_links(connection: psycopg.AsyncConnection, links: Iterable[ChainLink]) -> None:
     """Store new links, in the caller's transaction."""
     async with connection.cursor() as cursor, cursor.copy(COPY_LINKS) as copy:
         for link in links:
@@ -135,7 +135,7 @@ class Verified(Struct, frozen=True):
 
 
 def verify(
-    connection: psycopg.Connection[Any],
+    connection: psycopg.Connection,
     first: date,
     last: date,
     head: ChainLink | None = None,
@@ -190,7 +190,7 @@ def _compare(
     return total
 
 
-def _check_order(connection: psycopg.Connection[Any], links: Iterable[ChainLink]) -> None:
+def _check_order(connection: psycopg.Connection, links: Iterable[ChainLink]) -> None:
     """Check that each link has the hash of the link before it. Raises LedgerChanged."""
     previous: ChainLink | None = None
     for link in links:
@@ -201,9 +201,7 @@ def _check_order(connection: psycopg.Connection[Any], links: Iterable[ChainLink]
         previous = link
 
 
-def _lines(
-    connection: psycopg.Connection[Any], first: date, last: date
-) -> Generator[tuple[int, str, bytes], None, None]:
+def _lines(connection: psycopg.Connection, first: date, last: date) -> Generator[tuple[int, str, bytes], None, None]:
     query = sql.SQL(
         "COPY (SELECT {} FROM semq_ledger WHERE at >= {} AND at < {} ORDER BY number) TO STDOUT (FORMAT binary)"
     ).format(

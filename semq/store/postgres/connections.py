@@ -22,7 +22,7 @@ OPTIONS: dict[str, object] = {"use_native_hstore": False}  # SQLAlchemy would se
 class Readers(Protocol):
     """The connections with which a store reads."""
 
-    def engine(self, connect: Callable[..., "psycopg.Connection[Any]"]) -> Engine:
+    def engine(self, connect: Callable[..., "psycopg.Connection"]) -> Engine:
         """Return the SQLAlchemy engine of a store. ``connect`` opens a connection."""
 
     def run(self, query: Callable[[], Any]) -> "asyncio.Future[Any]":
@@ -32,7 +32,7 @@ class Readers(Protocol):
 class OwnReaders:
     """Up to four connections; two of them stay open between queries."""
 
-    def engine(self, connect: Callable[..., "psycopg.Connection[Any]"]) -> Engine:
+    def engine(self, connect: Callable[..., "psycopg.Connection"]) -> Engine:
         return create_engine(URL, creator=connect, pool_size=2, max_overflow=2, pool_pre_ping=True, **OPTIONS)
 
     def run(self, query: Callable[[], Any]) -> "asyncio.Future[Any]":
@@ -46,8 +46,8 @@ class SharedReaders:
         self._threads = threads
         self._turns = asyncio.Semaphore(THREADS_PER_STORE)
 
-    def engine(self, connect: Callable[..., "psycopg.Connection[Any]"]) -> Engine:
-        def connected() -> "psycopg.Connection[Any]":
+    def engine(self, connect: Callable[..., "psycopg.Connection"]) -> Engine:
+        def connected() -> "psycopg.Connection":
             return connect(f"-c statement_timeout={TIMEOUT_S}s")
 
         return create_engine(URL, creator=connected, poolclass=NullPool, **OPTIONS)

@@ -19,7 +19,7 @@ Rows are deleted in small batches, so that the writer never waits long for a loc
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import date, timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import psycopg
 from msgspec import Struct
@@ -176,14 +176,14 @@ async def tidy(
     return deleted
 
 
-async def _date_of(connection: psycopg.AsyncConnection[Any]) -> date:
+async def _date_of(connection: psycopg.AsyncConnection) -> date:
     """Return the date of the database in UTC."""
     [[today]] = await (await connection.execute("SELECT (now() AT TIME ZONE 'UTC')::date")).fetchall()
     found: date = today
     return found
 
 
-async def _forget_audit(connection: psycopg.AsyncConnection[Any], values: Mapping[str, object]) -> int:
+async def _forget_audit(connection: psycopg.AsyncConnection, values: Mapping[str, object]) -> int:
     """Delete expired lines of the audit log; a trigger permits this with ``semq.audit_retention``."""
     total = 0
     while True:
@@ -195,7 +195,7 @@ async def _forget_audit(connection: psycopg.AsyncConnection[Any], values: Mappin
             return total
 
 
-async def _in_batches(connection: psycopg.AsyncConnection[Any], statement: str, values: Mapping[str, object]) -> int:
+async def _in_batches(connection: psycopg.AsyncConnection, statement: str, values: Mapping[str, object]) -> int:
     total = 0
     while True:
         count = (await connection.execute(statement.encode(), values)).rowcount
@@ -204,7 +204,7 @@ async def _in_batches(connection: psycopg.AsyncConnection[Any], statement: str, 
             return total
 
 
-async def _forget_keys(connection: psycopg.AsyncConnection[Any]) -> int:
+async def _forget_keys(connection: psycopg.AsyncConnection) -> int:
     total = 0
     while rows := await (await connection.execute(SETTLED_KEYS.encode(), {"batch": BATCH})).fetchall():
         count = (await connection.execute(FORGET_KEYS, [list(column) for column in zip(*rows, strict=True)])).rowcount

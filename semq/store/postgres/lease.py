@@ -5,7 +5,6 @@ when another process may take over: a process that was suspended for an hour may
 """
 
 from contextlib import suppress
-from typing import Any
 
 import psycopg
 from msgspec import Struct
@@ -64,7 +63,7 @@ class Lease(Struct, frozen=True):
     epoch: int
 
 
-async def take(connection: psycopg.AsyncConnection[Any], owner: Owner, *, former_epoch: int | None = None) -> Lease:
+async def take(connection: psycopg.AsyncConnection, owner: Owner, *, former_epoch: int | None = None) -> Lease:
     """Take the store over, in the caller's transaction. Raises LeaseHeld(owner, until_s) if another process owns it,
     StoreForeign if it is the store of another node, and StoreUnavailable while a former session of this process holds
     the lock of the lease.
@@ -106,7 +105,7 @@ async def take(connection: psycopg.AsyncConnection[Any], owner: Owner, *, former
     return Lease(str(owner), row[0])
 
 
-def refuse_other_node(connection: psycopg.Connection[Any], node: str) -> None:
+def refuse_other_node(connection: psycopg.Connection, node: str) -> None:
     """Check, before the store is opened, that it is new or belongs to ``node``. Raises StoreForeign."""
     if connection.execute(EXISTS).fetchone() == (True,):
         row = connection.execute(OWNER).fetchone()
@@ -120,14 +119,14 @@ def _refuse_other_node(last_owner: str, node: str) -> None:
         raise StoreForeign(store=last_node, configured=node)
 
 
-async def _held(connection: psycopg.AsyncConnection[Any]) -> tuple[LeaseHeld, int]:
+async def _held(connection: psycopg.AsyncConnection) -> tuple[LeaseHeld, int]:
     """Return a LeaseHeld that names the owner of the lease, and the epoch of the lease."""
     seen = await (await connection.execute(HOLDER)).fetchone()
     owner, until_s, epoch = (seen[0], round(max(float(seen[1]), 0.0), 1), seen[2]) if seen else ("", 0.0, 0)
     return LeaseHeld(owner=owner, until_s=until_s), epoch
 
 
-async def keep(connection: psycopg.AsyncConnection[Any], lease: Lease) -> None:
+async def keep(connection: psycopg.AsyncConnection, lease: Lease) -> None:
     """Renew a lease. Raises StoreFenced if another process has taken the store over."""
     kept = await connection.execute(KEEP, {"epoch": lease.epoch, "valid_s": VALID_S})
     if await kept.fetchone() is None:

@@ -8,7 +8,6 @@ import re
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -36,18 +35,18 @@ def day_of(partition: str) -> date:
     return datetime.strptime(partition.rpartition("_")[2], "%Y%m%d").replace(tzinfo=UTC).date()
 
 
-async def partitions(connection: psycopg.AsyncConnection[Any]) -> list[str]:
+async def partitions(connection: psycopg.AsyncConnection) -> list[str]:
     """Return the existing partitions, oldest first."""
     return _of_days(await (await connection.execute(PARTITIONS)).fetchall())
 
 
-def oldest(connection: psycopg.Connection[Any]) -> date | None:
+def oldest(connection: psycopg.Connection) -> date | None:
     """Return the day of the oldest partition; None without partitions."""
     names = _of_days(connection.execute(PARTITIONS.encode()).fetchall())
     return day_of(names[0]) if names else None
 
 
-def is_missing(connection: psycopg.Connection[Any], day: date) -> bool:
+def is_missing(connection: psycopg.Connection, day: date) -> bool:
     """Return whether a day has no partition, although the store has been opened on it."""
     return partition_of(day) not in _of_days(connection.execute(PARTITIONS.encode()).fetchall())
 
@@ -56,14 +55,14 @@ def _of_days(rows: Iterable[tuple[str]]) -> list[str]:
     return [name for (name,) in rows if _NAME.fullmatch(name)]
 
 
-async def make_ahead(connection: psycopg.AsyncConnection[Any], today: date, days: int = AHEAD_DAYS) -> list[str]:
+async def make_ahead(connection: psycopg.AsyncConnection, today: date, days: int = AHEAD_DAYS) -> list[str]:
     """Create the missing partitions from yesterday to ``days`` days after ``today``; return their names."""
     existing = set(await partitions(connection))
     missing = [day for day in (today + timedelta(n) for n in range(-1, days + 1)) if partition_of(day) not in existing]
     return [await _make(connection, day) for day in missing]
 
 
-async def drop_before(connection: psycopg.AsyncConnection[Any], first_kept: date) -> list[str]:
+async def drop_before(connection: psycopg.AsyncConnection, first_kept: date) -> list[str]:
     """Drop the partitions of days before ``first_kept``; return their names. Delete lines of these days in ``OTHER``,
     too.
 
@@ -78,7 +77,7 @@ async def drop_before(connection: psycopg.AsyncConnection[Any], first_kept: date
     return expired
 
 
-async def _make(connection: psycopg.AsyncConnection[Any], day: date) -> str:
+async def _make(connection: psycopg.AsyncConnection, day: date) -> str:
     """Create one partition. ATTACH instead of CREATE … PARTITION OF does not block the writer."""
     name = partition_of(day)
     first, next_ = (datetime(d.year, d.month, d.day, tzinfo=UTC) for d in (day, day + timedelta(1)))
@@ -102,7 +101,7 @@ async def _make(connection: psycopg.AsyncConnection[Any], day: date) -> str:
 
 
 @asynccontextmanager
-async def _limited_transaction(connection: psycopg.AsyncConnection[Any]) -> AsyncIterator[None]:
+async def _limited_transaction(connection: psycopg.AsyncConnection) -> AsyncIterator[None]:
     """Make a transaction that fails if a lock is not free soon, and ends if this process is suspended.
 
     Otherwise other processes would also have to wait.

@@ -109,7 +109,7 @@ def _context(table: str, key: bytes) -> bytes:
     return table.encode() + key
 
 
-async def verify_master_key(connection: psycopg.AsyncConnection[Any], vault: Vault | None) -> None:
+async def verify_master_key(connection: psycopg.AsyncConnection, vault: Vault | None) -> None:
     """Check that the store was encrypted with the key of ``vault``.
 
     If the store has had no key so far, store PROOF encrypted with this one. Raises VaultLocked for another key, or

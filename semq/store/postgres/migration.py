@@ -7,7 +7,6 @@ texts in ``semq.store.sql``.
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import psycopg
 from alembic import command, op
@@ -46,7 +45,7 @@ LOCK_HOLDERS = """
 def engine_of(url: str) -> Engine:
     """Return a SQLAlchemy engine for a URL in the form of libpq."""
 
-    def connect() -> psycopg.Connection[Any]:
+    def connect() -> psycopg.Connection:
         return psycopg.connect(**connection_parameters(url, "semq-upgrade"))
 
     return create_engine("postgresql+psycopg://", creator=connect, poolclass=NullPool)
@@ -106,7 +105,7 @@ def run(statements: str) -> None:
     _driver(op.get_bind()).execute(statements.encode())
 
 
-def _driver(connection: Connection) -> psycopg.Connection[Any]:
+def _driver(connection: Connection) -> psycopg.Connection:
     driver = connection.connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     return driver

@@ -83,7 +83,7 @@ class PipelineWire:
 
     def __init__(
         self,
-        connection: psycopg.AsyncConnection[Any],
+        connection: psycopg.AsyncConnection,
         lost: Callable[[StoreUnavailable], None],
         notified: Callable[[str], None] = lambda channel: None,
     ) -> None:

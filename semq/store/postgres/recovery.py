@@ -71,7 +71,7 @@ PENDING = f"""
 
 
 async def recover(
-    connection: psycopg.AsyncConnection[Any],
+    connection: psycopg.AsyncConnection,
     owner: Owner,
     incarnation: int,
     new_uuid: UUID,
@@ -113,13 +113,13 @@ async def recover(
     return lease, recovered
 
 
-async def _one(connection: psycopg.AsyncConnection[Any], sql: str, params: tuple[Any, ...] = ()) -> tuple[Any, ...]:
+async def _one(connection: psycopg.AsyncConnection, sql: str, params: tuple[Any, ...] = ()) -> tuple[Any, ...]:
     row = await (await connection.execute(sql, params)).fetchone()
     assert row is not None, "an aggregate or an upsert must return a row"
     return tuple(row)
 
 
-async def _rows_of(connection: psycopg.AsyncConnection[Any], sql: str) -> AsyncIterator[tuple[Any, ...]]:
+async def _rows_of(connection: psycopg.AsyncConnection, sql: str) -> AsyncIterator[tuple[Any, ...]]:
     """Yield rows by a cursor on the server, because a backlog may be long."""
     async with connection.cursor("recover") as cursor:
         cursor.itersize = 5000
@@ -128,7 +128,7 @@ async def _rows_of(connection: psycopg.AsyncConnection[Any], sql: str) -> AsyncI
             yield row
 
 
-async def _streams(connection: psycopg.AsyncConnection[Any]) -> AsyncIterator[StreamState]:
+async def _streams(connection: psycopg.AsyncConnection) -> AsyncIterator[StreamState]:
     """Yield each stream with unsettled rows. Its floor is their lowest position; positions without rows are settled."""
     state: StreamState | None = None
     async for dest, inc, before, sid, is_last, next_sid in _rows_of(connection, EDGES):

@@ -9,7 +9,6 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import psycopg
 from psycopg import conninfo, sql
@@ -83,7 +82,7 @@ def restore_role(url: str, role: str, data_dir: Path) -> None:
         _make_role(connection, role, _file(data_dir, role).read_text().strip())
 
 
-def _make_role(connection: "psycopg.Connection[Any]", role: str, password: str) -> None:
+def _make_role(connection: "psycopg.Connection", role: str, password: str) -> None:
     connection.execute(
         sql.SQL(
             "CREATE ROLE {} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION CONNECTION LIMIT {} PASSWORD {}"
@@ -102,7 +101,7 @@ def revoke(url: str, role: str, rights: Sequence[str]) -> None:
         _apply(connection, "GRANT {} TO {}", role, kept, schema)  # some privileges belong to two rights
 
 
-def _held_rights(connection: "psycopg.Connection[Any]", role: str) -> list[str]:
+def _held_rights(connection: "psycopg.Connection", role: str) -> list[str]:
     functions = {"send": "semq_send", "receive": "semq_receive"}  # a function of this right only
     rights = [
         right
@@ -185,7 +184,7 @@ def _file(data_dir: Path, role: str) -> Path:
 
 
 @contextmanager
-def _owner_connection(url: str, role: str) -> "Iterator[psycopg.Connection[Any]]":
+def _owner_connection(url: str, role: str) -> "Iterator[psycopg.Connection]":
     """Yield a connection of the owner. Raises StoreUnavailable; RoleRefused for a bad name or a refused statement."""
     check_name(role)
     try:
@@ -197,14 +196,14 @@ def _owner_connection(url: str, role: str) -> "Iterator[psycopg.Connection[Any]]
         raise RoleRefused(f"Postgres refused: {error.diag.message_primary or error}", role=role) from error
 
 
-def _open_connection(url: str) -> "psycopg.Connection[Any]":
+def _open_connection(url: str) -> "psycopg.Connection":
     try:
         return psycopg.connect(**connection_parameters(url, "semq-roles", ENDED_IF_SUSPENDED))
     except psycopg.Error as error:
         raise unavailable(error) from error
 
 
-def _schema(connection: "psycopg.Connection[Any]") -> sql.Identifier:
+def _schema(connection: "psycopg.Connection") -> sql.Identifier:
     row = connection.execute(
         "SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
         " WHERE c.oid = to_regclass('tb_0031')"
@@ -214,7 +213,7 @@ def _schema(connection: "psycopg.Connection[Any]") -> sql.Identifier:
     return sql.Identifier(str(row[0]))
 
 
-def open_schema(connection: "psycopg.Connection[Any]", role: str = "public") -> str | None:
+def open_schema(connection: "psycopg.Connection", role: str = "public") -> str | None:
     """Return the schema of the tables if ``role`` may create objects in it, otherwise None. ``public``: every role.
 
     Functions and operators that a role creates there could run with the rights of the owner of the tables.
@@ -228,7 +227,7 @@ def open_schema(connection: "psycopg.Connection[Any]", role: str = "public") -> 
     return None if row is None else str(row[0])
 
 
-def _refuse_open(connection: "psycopg.Connection[Any]", role: str) -> None:
+def _refuse_open(connection: "psycopg.Connection", role: str) -> None:
     if (schema := open_schema(connection, role)) is not None:
         raise SchemaOpen(schema=schema, role=role).with_remedy(remedy_for_open_schema(schema, role))
 
@@ -241,20 +240,20 @@ def remedy_for_open_schema(schema: str, role: str = "public") -> str:
     )
 
 
-def open_functions(connection: "psycopg.Connection[Any]") -> list[str]:
+def open_functions(connection: "psycopg.Connection") -> list[str]:
     """Return the functions for applications that every role may call, as after a restore without rights."""
     found = connection.execute(OPEN_FUNCTIONS.encode(), {"functions": list(FUNCTIONS)})
     return [str(name) for (name,) in found]
 
 
-def _close_functions(connection: "psycopg.Connection[Any]", schema: sql.Identifier) -> None:
+def _close_functions(connection: "psycopg.Connection", schema: sql.Identifier) -> None:
     """Revoke the functions for applications from every role, if a restore without rights has opened them."""
     if open_functions(connection):
         for part in sorted({part for parts in RIGHTS.values() for part in parts if part.startswith("EXECUTE")}):
             connection.execute(sql.SQL("REVOKE {} FROM PUBLIC").format(sql.SQL(part).format(s=schema)))
 
 
-def _existing_role(connection: "psycopg.Connection[Any]", role: str) -> str | None:
+def _existing_role(connection: "psycopg.Connection", role: str) -> str | None:
     """Return the role; None if there is none. Raises RoleRefused for a superuser, and for a role with the rights
     of the owner of the tables.
     """
@@ -273,7 +272,7 @@ def _existing_role(connection: "psycopg.Connection[Any]", role: str) -> str | No
 
 
 def _apply(
-    connection: "psycopg.Connection[Any]", form: str, role: str, rights: Sequence[str], schema: sql.Identifier
+    connection: "psycopg.Connection", form: str, role: str, rights: Sequence[str], schema: sql.Identifier
 ) -> None:
     name = sql.Identifier(role)
     for right in rights:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import psycopg
 
@@ -50,7 +49,7 @@ def current(url: str) -> str | None:
         raise StoreUnavailable(fault=str(error).strip()) from error
 
 
-def revision_of(connection: psycopg.Connection[Any]) -> str | None:
+def revision_of(connection: psycopg.Connection) -> str | None:
     """Return the revision of the tables; None if the database has no tables."""
     if connection.execute(IS_THERE).fetchone() != (True,):
         return None
@@ -58,7 +57,7 @@ def revision_of(connection: psycopg.Connection[Any]) -> str | None:
     return row[0] if row else None
 
 
-async def check_on(connection: psycopg.AsyncConnection[Any]) -> None:
+async def check_on(connection: psycopg.AsyncConnection) -> None:
     """Check the tables as ``check`` does, on an open connection."""
     is_there = await (await connection.execute(IS_THERE)).fetchone() == (True,)
     row = await (await connection.execute(REVISION)).fetchone() if is_there else None

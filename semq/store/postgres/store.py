@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from itertools import count
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 import psycopg
 from sqlalchemy import Connection
@@ -280,7 +280,7 @@ class PostgresStore:
             raise
         return recovered
 
-    async def _make_partitions(self, connection: psycopg.AsyncConnection[Any]) -> None:
+    async def _make_partitions(self, connection: psycopg.AsyncConnection) -> None:
         """Make the partitions of the coming days. Until that succeeds, lines are stored in the default partition."""
         try:
             await ledger_partitions.make_ahead(connection, self._clock.wall().date())
@@ -290,7 +290,7 @@ class PostgresStore:
             if not isinstance(error, psycopg.errors.LockNotAvailable):  # a long query may hold the lock
                 log.error("%s", PartitionsMissing(fault=str(error).strip()).advice())
 
-    async def _recover(self, connection: psycopg.AsyncConnection[Any]) -> tuple[Lease, Recovered]:
+    async def _recover(self, connection: psycopg.AsyncConnection) -> tuple[Lease, Recovered]:
         inc, new_uuid = self._clock.incarnation(), self._clock.uuid()
         try:
             return await recover(connection, self.owner, inc, new_uuid, former_epoch=self._former_epoch)
@@ -298,7 +298,7 @@ class PostgresStore:
             self._note_missing_commits(await newest(connection), "its lease is older than this process")
             raise
 
-    async def _begin_incarnation(self, connection: psycopg.AsyncConnection[Any], recovered: Recovered) -> None:
+    async def _begin_incarnation(self, connection: psycopg.AsyncConnection, recovered: Recovered) -> None:
         head = await newest(connection)
         if head is None and await has_lines(connection):
             head = await self._make_chain(connection, recovered.store_uuid)
@@ -312,7 +312,7 @@ class PostgresStore:
             self._ahead = BodiesAhead(partial(self._connect, "semq-bodies"), recovered.first_id, self._post_stored)
         await self._begin_writing(connection)
 
-    async def _make_chain(self, connection: psycopg.AsyncConnection[Any], store_uuid: str) -> ChainLink | None:
+    async def _make_chain(self, connection: psycopg.AsyncConnection, store_uuid: str) -> ChainLink | None:
         """Make the chain of a ledger that an older version wrote; return its end.
 
         The ledger may be so long that the lease must be renewed meanwhile, so it is read on a connection of its own.
@@ -333,7 +333,7 @@ class PostgresStore:
             await lease.keep(connection, self._lease)  # otherwise it could have expired meanwhile
         return links[-1] if links else None
 
-    async def _begin_writing(self, connection: psycopg.AsyncConnection[Any]) -> None:
+    async def _begin_writing(self, connection: psycopg.AsyncConnection) -> None:
         assert self._lease is not None
         wire = PipelineWire(connection, self._lose, self._notified)
         try:
@@ -448,7 +448,7 @@ class PostgresStore:
             await connection.close()
             raise
 
-    async def _inspect(self, connection: psycopg.AsyncConnection[Any]) -> None:
+    async def _inspect(self, connection: psycopg.AsyncConnection) -> None:
         """Check the version of the tables and the settings of Postgres.
 
         The connection must be new: one opened earlier keeps settings that have been changed since.
@@ -474,7 +474,7 @@ class PostgresStore:
         ahead, self._ahead = self._ahead, None
         return [] if ahead is None else ahead.end()
 
-    async def _connect(self, name: str = lease.WRITER) -> psycopg.AsyncConnection[Any]:
+    async def _connect(self, name: str = lease.WRITER) -> psycopg.AsyncConnection:
         parameters = connection_parameters(self.url, name, OPTIONS)
         connection = await psycopg.AsyncConnection.connect(**parameters, autocommit=True)
         if self._reader.is_pooled:

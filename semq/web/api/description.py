@@ -59,7 +59,7 @@ COMMON = (400, 401, 403, 421, 429, 503, 504)  # errors of every endpoint that ne
 CONVERTOR = re.compile(r":[a-z]+}")  # in Starlette's paths, for instance {name:path}
 
 
-def description(kind: str, endpoints: Iterable[Endpoint]) -> dict[str, object]:
+def description(kind: str, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     """Return the OpenAPI document for a kind of node."""
     paths: dict[str, dict[str, object]] = {}
     schemas: dict[str, Any] = {"Problem": PROBLEM}

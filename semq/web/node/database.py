@@ -7,7 +7,7 @@ looked up for each connection, because an embedded server may not run yet.
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 import psycopg
 from sqlalchemy import Connection, Engine, create_engine
@@ -83,7 +83,7 @@ class Database:
             raise
 
     def _engine(self, name: str, size: int, *options: str) -> Engine:
-        def connect() -> psycopg.Connection[Any]:
+        def connect() -> psycopg.Connection:
             url = self._find()
             if url is None:
                 raise psycopg.OperationalError("the node's database does not run")

@@ -22,7 +22,7 @@ REQUIRED: dict[str, tuple[str, ...]] = {
 SETTINGS = "SELECT " + ", ".join(f"current_setting('{name}', true)" for name in REQUIRED)
 
 
-def verify_settings(connection: psycopg.Connection[Any]) -> None:
+def verify_settings(connection: psycopg.Connection) -> None:
     """Refuse a server that may lose committed data.
 
     Raises ServerTooOld(version) below Postgres 15, and NotDurable(setting=value, …) with all wrong settings.

@@ -1,7 +1,7 @@
 """State of a database before a store is opened there, and its unmet requirements afterwards (``requirements``)."""
 
 from datetime import date
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import psycopg
 from sqlalchemy import Connection
@@ -36,14 +36,14 @@ def inspect(connection: Connection, node: str, expected: str | None, *, is_migra
     return Found(revision, requirements.is_pooled(driver))
 
 
-def refuse_other_store(connection: "psycopg.Connection[Any]", expected: str | None) -> None:
+def refuse_other_store(connection: "psycopg.Connection", expected: str | None) -> None:
     """Raise StoreReplaced if the database has another store than ``expected``, or none; None: any store will do."""
     if expected is not None and (found := store_uuid(connection)) != expected:
         path = connection.execute("SELECT current_setting('search_path')").fetchone()
         raise StoreReplaced(expected=expected, found=found, search_path=path[0] if path else "")
 
 
-def store_uuid(connection: "psycopg.Connection[Any]") -> str | None:
+def store_uuid(connection: "psycopg.Connection") -> str | None:
     """Return the identity of the store in a database; None if none has been opened there."""
     if connection.execute("SELECT to_regclass('semq_meta') IS NOT NULL").fetchone() != (True,):
         return None

@@ -26,7 +26,7 @@ from functools import partial
 from os import dup
 from socket import SHUT_RDWR, socket
 from threading import Timer
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import psycopg
 from psycopg.conninfo import make_conninfo
@@ -170,7 +170,7 @@ FACTS: dict[str, int | list[str]] = {
 
 
 def unmet(
-    connection: "psycopg.Connection[Any]", requirements: Iterable[Requirement] = REQUIREMENTS
+    connection: "psycopg.Connection", requirements: Iterable[Requirement] = REQUIREMENTS
 ) -> Iterator[tuple[Requirement, SemqError]]:
     """Yield each requirement that the database does not meet, with its error."""
     for requirement in requirements:
@@ -178,7 +178,7 @@ def unmet(
             yield requirement, requirement.error(found=found)
 
 
-def _texts(connection: "psycopg.Connection[Any]", query: str) -> list[str]:
+def _texts(connection: "psycopg.Connection", query: str) -> list[str]:
     """Return the first texts of a query; none if it reads a view of the server that is hidden from the role."""
     try:
         return [text for (text,) in connection.execute(query.encode(), FACTS).fetchmany(5)]
@@ -186,7 +186,7 @@ def _texts(connection: "psycopg.Connection[Any]", query: str) -> list[str]:
         return []
 
 
-def check(connection: "psycopg.Connection[Any]", *, is_upgrade: bool = False) -> None:
+def check(connection: "psycopg.Connection", *, is_upgrade: bool = False) -> None:
     """Check what the node needs at its start. ``is_upgrade``: also what an upgrade of the tables needs.
 
     Raises PoolerUnfit, DatabaseReadOnly, EncodingUnfit and RightsMissing.
@@ -198,24 +198,24 @@ def check(connection: "psycopg.Connection[Any]", *, is_upgrade: bool = False) ->
         raise error
 
 
-def findings(connection: "psycopg.Connection[Any]") -> list[str]:
+def findings(connection: "psycopg.Connection") -> list[str]:
     """Return, for health, each requirement that is not met, and each session that hinders the node."""
     shown = [row for row in REQUIREMENTS if row.is_in_health]
     return [*(error.advice() for _, error in unmet(connection, shown)), *hindrances(connection)]
 
 
-def hindrances(connection: "psycopg.Connection[Any]") -> list[str]:
+def hindrances(connection: "psycopg.Connection") -> list[str]:
     """Return the sessions for whose locks the node waits, and those that hold much of the lock table."""
     return _texts(connection, HINDERING)
 
 
-def is_pooled(connection: "psycopg.Connection[Any]") -> bool:
+def is_pooled(connection: "psycopg.Connection") -> bool:
     """Whether a pooler such as PgBouncer is between this process and the server."""
     row = connection.execute("SELECT pg_backend_pid()").fetchone()
     return row is not None and row[0] != connection.info.backend_pid
 
 
-def refuse_pooled_transactions(connection: "psycopg.Connection[Any]") -> None:
+def refuse_pooled_transactions(connection: "psycopg.Connection") -> None:
     """Raise PoolerUnfit if the pooler gives the server's session to another client between two transactions, or has no
     second session within PROBE_S.
     """
