@@ -84,6 +84,8 @@ class FanOut:
 
     def _fanned(self, name: str, bound: BoundOperation) -> FannedOperation:
         async def run(given: Given, caller: Caller) -> Any:
+            if not self._hub.stores():  # otherwise a list would be empty, and pass for complete
+                raise StoresUnreached(stores="this instance has just started and has opened none yet")
             return await FANNED[name](self, name, given, caller)
 
         return FannedOperation(bound.operation, run)
@@ -220,9 +222,10 @@ class FanOut:
         """Act on named copies, or on the next batch of one store."""
         if given.get("ids"):
             return await self._named_copies(name, given, caller)
-        stores, place = self._hub.stores(), place_of(int(given.get("after", 0)))
+        after = int(given.get("after", 0))
+        stores, place = self._hub.stores(), place_of(after)
         if place.store >= len(stores):
-            raise BadArguments("No store has this place; begin with after=0.", after=given["after"])
+            raise BadArguments("No store has this place; begin with after=0.", after=after)
         store = stores[place.store]
         answered = await self._ask(store, name, {**given, "after": place.number}, caller)
         batch: dict[str, Any] = {"counts": {}, "done": True} if answered.unreached else _result(answered)

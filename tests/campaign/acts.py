@@ -95,23 +95,22 @@ async def revoke(world: CampaignWorld, fault: CycleFault) -> None:
 async def restore(world: CampaignWorld, fault: CycleFault) -> None:
     """Make a backup of an institution's database, and put it back a little later."""
     name = fault.where
-    async with _put_back(world, fault) as (began, lines):
-        names = frozenset(line.lk0 for line in lines if line.lk0)
+    async with _put_back(world, fault) as (began, lines, kept):
+        names = frozenset(line.lk0 for line in lines[kept:] if line.lk0)
         numbers = frozenset(int(line.app_key) for line in lines if line.lk0 in names and line.app_key.isdigit())
         world.notebook.restore(RestoredStore(name, ADDRESSES[name], began, time.time(), names, numbers))
 
 
 async def restore_hub(world: CampaignWorld, fault: CycleFault) -> None:
     """Make a backup of a hub's database, and put it back a little later: it loses lines of this time."""
-    async with world.defining, _put_back(world, fault) as (began, _):
+    async with world.defining, _put_back(world, fault) as (began, _, _):
         world.notebook.hub_outages.append((began, time.time()))
 
 
 @asynccontextmanager
-async def _put_back(world: CampaignWorld, fault: CycleFault) -> AsyncIterator[tuple[float, list[LedgerLineRow]]]:
-    """Make a backup of a node's database and put it back; yield the time of the backup and the lost lines.
-
-    The node starts at the end.
+async def _put_back(world: CampaignWorld, fault: CycleFault) -> AsyncIterator[tuple[float, list[LedgerLineRow], int]]:
+    """Make a backup of a node's database and put it back; yield the time of the backup, all lines of the ledger, and
+    the number of those that are not lost. The node starts at the end.
     """
     name, node = fault.where, world.nodes[fault.where]
     data, backup = node.postgres.data, world.folder / f"backup-{name}"
@@ -130,7 +129,7 @@ async def _put_back(world: CampaignWorld, fault: CycleFault) -> AsyncIterator[tu
             lines = await asyncio.to_thread(_read_ledger, node)
             await asyncio.to_thread(shutil.rmtree, data)
             await asyncio.to_thread(backup.rename, data)
-            yield began, lines[len(kept) :]
+            yield began, lines, len(kept)
             node.up()
 
 

@@ -266,7 +266,7 @@ class AgreementJudge:
             return {"UNKNOWN_ORIGIN"} if is_recorded else {"UNKNOWN_ORIGIN", "REFUSED", ABSENT}
         if at_sender and story.ends == [UNKNOWN]:
             return {"ACK_NOT_RETURNED"} if is_recorded else {"NOT_DELIVERED", "LOST_BEST_EFFORT"}
-        is_told = {DELIVERED, CANCELLED} & set(story.ends) or (not story.ends and Event.RELEASED.name in story.hub)
+        is_told = {DELIVERED, CANCELLED} & set(story.ends) or Event.RELEASED.name in story.hub
         if at_receiver and is_told and not is_recorded:
             return {"STATE_CONTRADICTION"}
         return {"MATCHED", "PARKED", "REFUSED", "LOST_BEST_EFFORT", "DROPPED_BY_POLICY", "ACK_NOT_RETURNED"}

@@ -195,6 +195,7 @@ def _forget_receipt(case: JudgedCase) -> None:
     ("ends", "hub", "finding"),
     [
         ([DELIVERED], ["FORWARDED"], "settled_without_record"),
+        ([REJECTED], ["STORED", "VOIDED", "SENT", "RELEASED"], "end_without_record"),
         ([CANCELLED], ["STORED", "VOIDED", "SENT", "RELEASED"], "end_without_record"),
         ([], ["STORED", "SENT", "RELEASED"], "unreceipted_and_lost"),  # the sender wants no receipt
     ],

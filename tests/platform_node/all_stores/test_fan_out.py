@@ -231,6 +231,17 @@ async def test_a_store_that_cannot_be_asked_is_named_everywhere(own_instances: H
     await own_instances.ask(second, "node.status")  # an operation about this instance
 
 
+async def test_an_instance_that_has_opened_no_store_yet_says_so(
+    instances: HubWithTwoInstances, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await instances.hubs.inprocess.client(instances.second)
+    monkeypatch.setattr(instances.second.membership, "stores", list)
+    for operation, arguments in (("held.list", {}), ("held.refuse", {"why": "wrong batch"}), ("queue.census", {})):
+        answer = await ask(client, operation, arguments)
+        assert answer["error"]["code"] == "SEMQ-2104", operation
+        assert "opened none yet" in answer["error"]["facts"]["stores"]
+
+
 async def checks_of(hub: HubNode) -> dict[str, Finding]:
     settings = hub.settings
     settings = settings.model_copy(update={"amqp": settings.amqp.model_copy(update={"port": hub.port})})
