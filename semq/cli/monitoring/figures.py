@@ -12,7 +12,6 @@ from semq.cli.session import Session, on_node
 
 group = typer.Typer()
 PERIOD_HELP = "The last hour by minute, or the last day or week by hour."
-PARTNER_HELP = "Only documents to and from this institution; at a hub those for it."
 # Kinds of documents; a kind that does not occur has no column
 KINDS = (
     "accepted", "delivered", "failed", "cancelled", "forwarded", "stored", "released", "refused", "received",
