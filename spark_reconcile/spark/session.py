@@ -43,6 +43,8 @@ SQL_DEFAULTS = {
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     # A small table in front of the hash table saves nothing, because nearly every message has a row of its own.
     "spark.sql.codegen.aggregate.map.twolevel.enabled": "false",
+    # By default, ten thousand ledgers are looked up by as many tasks.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "64",
 }
 # A submitted Java process may lack -XX:-DontCompileHugeMethods. This setting lets Spark generate shorter methods.
 SUBMITTED_DEFAULTS = {"spark.sql.codegen.hugeMethodLimit": "8000"}
