@@ -107,7 +107,7 @@ class Tour:
             [self._semq, *words], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
         )
         if done.returncode:
-            raise TourFailed(f"semq {' '.join(words)}: status {done.returncode}: {done.stderr[-2000:]}")
+            raise TourFailed(f"semq {' '.join(words)}: status {done.returncode}: {(done.stdout + done.stderr)[-2000:]}")
         return done.stdout
 
     def _expect(self, holds: bool, step: str) -> None:
