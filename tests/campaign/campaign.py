@@ -29,7 +29,7 @@ from tests.campaign.plan import CampaignPlan
 from tests.campaign.samples import Sample
 from tests.campaign.senders import BYTES_PER_S, DoorAnswer, InDoubt, SenderProgram
 from tests.campaign.statements import LedgerStatements
-from tests.campaign.traffic import Traffic
+from tests.campaign.traffic import RUN_MAX, Traffic
 from tests.campaign.world import CampaignWorld, InstitutionRow
 from tests.crash.oracle import OracleFindings, judge_log
 
@@ -172,8 +172,11 @@ class DoorCampaign:
             documents = [document]
             if "tx" in document.traits:
                 documents += [traffic.like(document, next(self._numbers)) for _ in range(BATCH - 1)]
-            await self._hand_over(sender, documents)
-            await asyncio.sleep(2 * pause_s * chance.random())
+            run = chance.randint(1, RUN_MAX) if document.order_key else 1
+            following = [traffic.following(document, next(self._numbers)) for _ in range(1, run)]
+            for at_once in [documents, *([each] for each in following)]:
+                await self._hand_over(sender, at_once)
+            await asyncio.sleep(2 * run * pause_s * chance.random())
 
     async def _hand_over(self, sender: SenderProgram, documents: list[Handed]) -> None:
         """Hand over documents until the answer is certain, except for those that stay in doubt."""

@@ -64,6 +64,7 @@ WITHDRAWN_MS = 60_000  # later than the cancellation in any case
 LATE_MS = (50, 2_000)
 TIMELY_MS = 3_600_000
 ORDER_KEYS = 2  # of each lane
+RUN_MAX = 5  # documents with an order key come in runs: only those under way together can change their order
 # Values of headers at the AMQP doors, by name
 RICH_HEADERS: Mapping[str, Any] = {
     "x-integer": 9007199254740993, "x-negative": -5, "x-true": True, "x-text": "交货 ✓",
@@ -136,6 +137,10 @@ class Traffic:
     def like(self, document: Handed, number: int) -> Handed:
         """Return a further document of a transaction."""
         document.batch = document.number
+        return self.following(document, number)
+
+    def following(self, document: Handed, number: int) -> Handed:
+        """Return another document of this kind, to the same target and with the same order key."""
         return replace(
             document, number=number, size=self._size(document.traits), headers=self._headers(number), outcomes={},
         )  # fmt: skip
