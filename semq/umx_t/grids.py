@@ -57,9 +57,7 @@ class SenderEvent(Word):
     gone = "S6: the custodian no longer has the copy"
     unavail = "S7: the custodian has been unreachable for T_cust"
     not_here = "S8: the receiver does not have it, and this node can send it again"
-    not_here_bare = (
-        "S8: the receiver does not have it, and this node has deleted the payload: its custodian is asked next"
-    )
+    not_here_bare = "S8: the receiver does not have it, and this node has deleted the payload"
     offline = "S9: the hub has no copy and the receiver is offline"
     resend = (
         "an operator requests another copy, or S16: it gets a new signature; sending again is always safe (section 1)"
@@ -109,7 +107,7 @@ returned_late   !         .:reack           .:reack           .:reack           
 gone            !         .                 .                 .                 GONE:ask_target   .:ask_target      GONE:ask_target   .
 unavail         !         .                 .                 .                 AWAY:ask_target   .                 .:ask_target      .
 not_here        !         .                 SS_INIT:wake      SS_INIT:wake      .                 SS_INIT:wake      SS_INIT:wake      .
-not_here_bare   !         .                 SS_ACK            SS_ACK            .                 SS_INIT:give_up   .                 .
+not_here_bare   !         !                 !                 !                 .                 SS_INIT:give_up   !                 .
 offline         !         .                 SS_INIT:wake      SS_INIT:wake      .                 .                 SS_INIT:wake      .
 resend          !         .                 SS_INIT:wake      SS_INIT:wake      SS_INIT:wake      SS_INIT:wake      SS_INIT:wake      !
 cancel          !         SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void SS_INIT:make_void !

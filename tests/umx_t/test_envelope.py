@@ -1,5 +1,8 @@
 """Derived properties of attributes, envelopes and messages."""
 
+from hashlib import sha256
+from typing import Any
+
 import pytest
 from hypothesis import given
 from msgspec.structs import replace
@@ -49,6 +52,26 @@ def test_any_attribute_of_a_seal_marks_the_body_as_a_ciphertext(name: str) -> No
 def test_a_body_that_was_dropped_keeps_its_size() -> None:
     envelope = Envelope(source=LK.node, target=Address(1, "56001"), lk0=LK, attributes=Attributes())
     assert (Data(envelope, b"four").size, Data(envelope, dropped=5).size) == (4, 5)
+
+
+@pytest.mark.parametrize(
+    ("facts", "body", "is_bare"),
+    [
+        ({}, b"", True),
+        ({}, b"<order/>", False),
+        ({"void": True}, b"", False),
+        ({"late": True}, b"", False),
+        ({"digest": sha256(b"").digest()}, b"", False),  # an empty document
+        ({"attributes": Attributes(save_fwd=SaveFwd.STORE)}, b"", False),
+    ],
+)
+def test_a_message_of_class_3_without_its_payload_only_renews_a_signature(
+    facts: dict[str, Any], body: bytes, is_bare: bool
+) -> None:
+    digest = sha256(b"<order/>").digest()
+    clear = Envelope(source=LK.node, target=LK.node, lk0=LK, attributes=Attributes(), digest=digest)
+    assert Data(replace(clear, **facts), body).is_bare is is_bare
+    assert not Data(replace(clear, **facts), body, dropped=5).is_bare
 
 
 def test_default_containers_are_not_shared() -> None:

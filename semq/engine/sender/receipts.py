@@ -8,7 +8,7 @@ from semq.engine.errors import Cancelled, NotYours, RefusedByOperator, UnknownTa
 from semq.engine.ports import PacketProof
 from semq.engine.sender.deeds import ReceiverEvidence, ReturnedCopy
 from semq.engine.sender.endings import REFUSALS, refusal_event, says_returned
-from semq.engine.sender.outbound import EVENT_OF_ARRIVAL, is_open
+from semq.engine.sender.outbound import EVENT_OF_ARRIVAL, UNDER_WAY, is_open
 from semq.engine.sender.rejected_proofs import is_proof_rejected
 from semq.engine.sender.sender import Sender
 from semq.engine.sender.statements import Fault, SpeakingNode, Statements, own_lk0s
@@ -354,10 +354,14 @@ class _Answers(Statements):
         self._note_loss(row, answer)
         if answer is Answer.NOT:
             is_meant = self.is_target(row, lk0) and self.names_position(row, record.sid)
-            if is_meant and not self.sender.rejected_proofs.is_delayed(row):
-                self.apply_event(
-                    row, SenderEvent.not_here if row.has_payload or row.void else SenderEvent.not_here_bare, "NOT"
-                )
+            if not is_meant or self.sender.rejected_proofs.is_delayed(row):
+                return
+            if row.has_payload or row.void:
+                self.apply_event(row, SenderEvent.not_here, "NOT")
+            elif row.ss_status in UNDER_WAY and row.custodian is not None:
+                note_custody(self, row, row.custodian, void=False)  # S16 sent a signature only: ask the custodian next
+            elif row.ss_status is SendStatus.SS_ACK:
+                self.apply_event(row, SenderEvent.not_here_bare, "NOT")
         elif not self.is_hub(row):
             return
         elif answer is Answer.GONE:
