@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
+import psycopg
 from msgspec import Struct
 from msgspec.structs import asdict
 from sqlalchemy import create_engine
@@ -17,6 +18,8 @@ from semq.installation.configuration import HUB, NodePlace
 from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.figure_tables import semq_figure
 from semq.store.figures import HOUR, MINUTE, NO_LATENCY
+from semq.store.postgres.connections import URL
+from semq.store.reader import connection_parameters
 from semq.store.rows import Event, Side
 
 HOURS, MINUTES = 7 * 24, 60  # before the demo
@@ -46,8 +49,8 @@ class FigureRow(Struct, frozen=True):
 def fill_charts(place: NodePlace, pairs: Sequence[tuple[str, str]], now: datetime) -> None:
     """Add figures to the database of a running node of the demo. ``pairs``: senders and receivers, by name."""
     settings = load(place.config, {}, place.institution)
-    url = settings.database.dsn or EmbeddedPostgres(settings.data_dir).running_url()
-    engine = create_engine(str(url).replace("postgresql://", "postgresql+psycopg://", 1))
+    url = settings.database.dsn or EmbeddedPostgres(settings.data_dir).running_url() or ""
+    engine = create_engine(URL, creator=lambda: psycopg.connect(**connection_parameters(url, "semq-demo")))
     rows = [asdict(row) for row in figures_of(place.node_id, pairs, now)]
     with engine.begin() as connection:
         connection.execute(insert(semq_figure).on_conflict_do_nothing(), rows)

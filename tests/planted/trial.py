@@ -75,11 +75,14 @@ def _replace(path: Path, text: str) -> None:
 
 def _run(fault: PlantedFault, copy: Path, seconds_max: float, campaign: tuple[str, ...]) -> tuple[str, str]:
     first, *options = fault.killers[0].split()
-    is_of_pytest = not campaign and first != SIMULATE
+    program: list[str]
+    said: tuple[str, ...]  # beginnings of lines that name what has failed; none: the last line does
     if campaign:
-        program = [*CAMPAIGN, *campaign]
+        program, said = [*CAMPAIGN, *campaign], ("document ", "alarm: ", "FAILED; ")
+    elif first == SIMULATE:
+        program, said = [*SIMULATOR, *options], ()
     else:
-        program = [*PYTEST, *fault.killers] if is_of_pytest else [*SIMULATOR, *options]
+        program, said = [*PYTEST, *fault.killers], ("FAILED ", "ERROR ")
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
     process = subprocess.Popen(
         [sys.executable, "-P", *program], cwd=copy, env=environment, stdin=subprocess.DEVNULL, text=True,
@@ -92,11 +95,10 @@ def _run(fault: PlantedFault, copy: Path, seconds_max: float, campaign: tuple[st
     finally:
         _end_group(process)
     lines = [line for line in output.splitlines() if line.strip()]
-    said = ("document ", "alarm: ", "FAILED; ") if campaign else ("FAILED ", "ERROR ")
     failed = [line for line in lines if line.startswith(said)]
     if process.returncode == 0:
         return SURVIVED, ""
-    outcome = KILLED if process.returncode == TESTS_FAILED and (failed or not is_of_pytest) else BROKEN
+    outcome = KILLED if process.returncode == TESTS_FAILED and (failed or not said) else BROKEN
     return outcome, (failed or lines[-1:] or [""])[0][:200]
 
 

@@ -74,7 +74,7 @@ class Sender:
             self._deliver_to_self(frames)
         elif (link := self.uplink.link_for(parse_address(dest))) is not None:
             for frame in self.secrecy.sign_documents(frames[0].envelope.target, frames):
-                way = self.uplink.link if frame.is_bare else link  # the hub has the payload
+                way = self.uplink.link if frame.bare else link  # the hub has the payload
                 if way is not None:
                     way.send(frame)
             self.uplink.count_if_direct(link, len(frames))
