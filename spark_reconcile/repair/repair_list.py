@@ -2,9 +2,9 @@
 
 There are four safe deeds: ``inquire`` (ask the responsible party), ``resend`` (send the message again; the receiver
 drops a second copy), ``reack`` (acknowledge again), ``close`` (the sender deletes its row of an ended message).
-``submit`` names a document that its receiver has lost: only the sender's application can submit it again. Version 1.0
-knows the four deeds and refuses a list with any other, so later deeds are in a second file, which it does not read. The
-index is signed if the hub is enrolled.
+``submit`` names a document that its receiver has lost: only the sender's application can submit it again. Nodes of
+sources before version 1.0 know the four deeds and refuse a list with any other, so later deeds are in a second file,
+which they do not read. The index is signed if the hub is enrolled.
 """
 
 import json
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 INDEX = "index.json"
-DEEDS_OF_1_0 = ("inquire", "resend", "reack", "close")
+FIRST_DEEDS = ("inquire", "resend", "reack", "close")
 LATER_DEEDS = ("submit",)
 _LATER = "later"  #: key of the second file in the index, and the end of its name
 HUB = "hub"  #: name of the list for the hub, whatever its address; all instances of a hub use the same list
@@ -77,7 +77,7 @@ def write_lists(exceptions: "DataFrame", place: Place, staging: Place, index: Re
             index.nodes[name] = _written(place / f"{name}.jsonl", folder.files(), deeds)
             continue
         if name not in index.nodes:  # the folders are sorted
-            index.nodes[name] = _written(place / f"{name}.jsonl", [], deeds)  # version 1.0 expects a first file
+            index.nodes[name] = _written(place / f"{name}.jsonl", [], deeds)  # older nodes expect a first file
         index.nodes[name][_LATER] = _written(place / f"{name}.{_LATER}.jsonl", folder.files(), deeds)
     return deeds
 

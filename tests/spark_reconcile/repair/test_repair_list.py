@@ -37,7 +37,7 @@ print(json.dumps({node: deeds(node) for node in nodes}))
 
 @pytest.fixture(scope="module")
 def lists(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the lists of three nodes: both kinds of deeds, later ones only, those of 1.0 only."""
+    """Return a folder with the lists of three nodes: both kinds of deeds, later ones only, first ones only."""
     folder = tmp_path_factory.mktemp("lists")
     exceptions = spark.createDataFrame(pa.Table.from_pylist([msgspec.to_builtins(line) for line in LINES]))
     index = RepairIndex("2026-11-20", "r", "f", {})
