@@ -116,6 +116,8 @@ refusal_not_returned     ACK_NOT_RETURNED     open                   refused    
 dropped_at_sender        DROPPED_BY_POLICY    dropped                .                    nothing         !promised
 dropped_at_hub           DROPPED_BY_POLICY    accepted|sent|unknown  dropped              nothing         !promised
 
+not_yet_at_sender        IN_FLIGHT            none                   refused              nothing         ahead
+not_at_sender            UNKNOWN_ORIGIN       none                   refused              nothing         .
 sender_source_missing    SOURCE_MISSING       missing                .                    .               .
 hub_source_missing       SOURCE_MISSING       .                      missing              .               .
 receiver_source_missing  SOURCE_MISSING       .                      .                    missing         .

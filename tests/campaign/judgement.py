@@ -323,11 +323,11 @@ class AgreementJudge:
             is_piece = story is not None and story.is_piece
             if lk0 in self._judged or (is_piece and row.verdict == "MATCHED"):
                 continue
-            if (
-                story is not None
-                and is_piece
-                and any(story.number in each.numbers or lk0 in each.lk0s for each in self._notebook.restores)
-            ):
+            is_lost = any(
+                lk0 in each.lk0s or (story is not None and story.number in each.numbers)
+                for each in self._notebook.restores
+            )
+            if is_lost and (is_piece or row.finding == "not_at_sender"):  # only the hub knows it, without its number
                 continue
             if is_piece and row.finding == "hub_has_no_trace" and self._notebook.hub_outages:
                 continue

@@ -223,6 +223,8 @@ def test_a_restored_sender_lacks_what_it_lists_and_the_reconciliation_finds_it(c
     story.accepted, story.ends = 0, []
     case.statements.verdicts[FIRST] = VerdictRow("UNKNOWN_ORIGIN", "not_at_sender", "date")
     assert case.found() == {}
+    del case.statements.by_number[1]  # the hub refused it and has not its number
+    assert case.found() == {}
     case.statements.verdicts[FIRST] = CLEAN
     assert case.found().keys() == {"verdict_disagreements"}
 

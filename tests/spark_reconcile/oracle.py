@@ -161,7 +161,8 @@ def _verdict(lines: list[OracleLine], world: OracleWorld) -> str:
         )
         if early:
             return early
-    if sender_missing or hub_missing or receiver_missing:
+    is_needless = not sender_events and hub_refused and not receiver_events  # what a hub refused, no receiver has
+    if sender_missing or hub_missing or (receiver_missing and not is_needless):
         return "SOURCE_MISSING"
     if not sender_events:
         seen = [*_of(lines, H, E.FORWARDED, E.STORED, E.DROPPED, E.REFUSED), *records]

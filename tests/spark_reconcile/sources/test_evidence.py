@@ -124,6 +124,17 @@ def test_a_document_that_is_recorded_again_on_the_next_date_is_found_once(office
     assert (message.lk0 in found, third.outcome) == (False, "met")
 
 
+def test_a_message_that_the_hub_refused_needs_no_ledger_of_its_target(office: Office, spark: SparkSession) -> None:
+    """Its sender was restored; its target does not exist, so its ledger cannot be had."""
+    office.write(OfficeMessage(1), FORWARD_COURSE)
+    refused = office.write(OfficeMessage(2, "1.a", "1.nobody"), "H:REFUSED@24")
+    lost = office.write(OfficeMessage(3, "1.a", "1.nobody"), "H:FORWARDED@24")
+    office.extract(only=["1.a", "1.b", HUB])
+    _, found = reconcile(office, spark, DAY)
+    assert found[refused.lk0] == ("date", "UNKNOWN_ORIGIN")
+    assert found[lost.lk0] == ("date", "SOURCE_MISSING")
+
+
 def test_a_message_whose_last_line_is_in_an_absent_extract_is_no_exception(office: Office, spark: SparkSession) -> None:
     # 1.a notes the ends after midnight.
     sent = office.write(OfficeMessage(1, "1.a", "1.b", LATE - 30), FORWARD_COURSE)
