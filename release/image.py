@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from release import tour
 from release.debian import inside, make_root, share_network_settings
-from release.installs import InstallationResult
+from release.installs import FAULT_CHARS_MAX, InstallationResult
 from release.packages import ROOT, export
 
 CONTAINERFILE = ROOT / "deploy" / "container" / "Containerfile"
@@ -65,7 +65,7 @@ def try_image(roots: Path) -> InstallationResult:
             step = "tour"
             steps = _take_tour(root, user)
         except subprocess.CalledProcessError as error:
-            fault = f"{step}: {error.stdout}{error.stderr}"[-500:]
+            fault = f"{step}: {error.stdout}{error.stderr}"[-FAULT_CHARS_MAX:]
             return InstallationResult(f"Debian {version}", "3", "Containerfile", ok=False, fault=fault)
     return InstallationResult(f"Debian {version}", "3", "Containerfile", ok=True, steps=steps)
 

@@ -22,6 +22,7 @@ RELEASES = ("bookworm", "trixie", "sid")  # of Debian: 12, 13, and the newest Py
 NEEDED = ("python3", "python3-venv", "pipx", "ca-certificates")  # packages of Debian in a root
 FOLDER = Path("/srv/semq")  # in a root
 CACHES = Path.home() / ".cache"  # of installers
+FAULT_CHARS_MAX = 5000  # all that a command of the tour has printed, with the steps before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,7 @@ def _install(place: TrialPlace, python: str, by: str, archive: Path) -> str:
 
 
 def _last_line(error: subprocess.CalledProcessError) -> str:
-    return str(error.stdout or error.stderr).strip().rpartition("\n")[2][-500:]
+    return str(error.stdout or error.stderr).strip().rpartition("\n")[2][-FAULT_CHARS_MAX:]
 
 
 def _of_this_environment(program: str) -> str:

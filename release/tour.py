@@ -14,8 +14,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Timer
 from typing import Any
+from urllib.request import urlopen
 
+START_S = 300.0  # longest time in which a node and its console begin to serve
 HTTP_OFFSET = 10  # `semq node init` gives the console this port above the AMQP port
 PORTS = range(20_000, 32_000)  # below those of connections: net.ipv4.ip_local_port_range
 INSTITUTIONS = ("10008", "56001")
@@ -81,12 +84,20 @@ class Tour:
             ) as node,
         ):
             assert node.stdout is not None
+            limit = Timer(START_S, node.kill)
+            limit.start()
             try:
-                if not node.stdout.readline().startswith(b"ready "):
-                    raise TourFailed(f"{config} does not start: {Path(log.name).read_text()[-2000:]}")
-                self._expect(True, f"node {Path(config).parent.name}")
+                name, printed = Path(config).parent.name, b""
+                for line, step in ((b"ready ", "node"), (b"console ", "console")):
+                    if not (printed := node.stdout.readline()).startswith(line):
+                        raise TourFailed(f"no {step} of {name}: {Path(log.name).read_text()[-2000:]}")
+                    self._expect(True, f"{step} of {name}")
+                limit.cancel()
+                with urlopen(printed.split()[1].decode()) as page:
+                    self._expect(b"SEMQ" in page.read(), f"page of {name}")
                 yield
             finally:
+                limit.cancel()
                 node.send_signal(signal.SIGTERM)
                 node.communicate()
         if node.returncode:
@@ -156,7 +167,7 @@ def main(argv: list[str]) -> int:
     try:
         print(json.dumps({"ok": True, **tour.run()}))
     except (TourFailed, OSError, ValueError, LookupError) as fault:
-        print(json.dumps({"ok": False, "fault": str(fault), "steps": tour.passed}))
+        print(json.dumps({"ok": False, "steps": tour.passed, "fault": str(fault)}))
         return 1
     return 0
 

@@ -5,12 +5,12 @@ With ``root`` it is the one of another release of Debian, in this folder (``debi
 
 import json
 import os
-import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from signal import Signals
 from typing import Any, NamedTuple
 
 from bench.ports import wait_for_server
@@ -95,7 +95,7 @@ class RabbitNode:
         process = self.process
         return process is not None and wait_for_server(self.port, START_S, lambda: process.poll() is None)
 
-    def signal(self, number: signal.Signals) -> None:
+    def signal(self, number: Signals) -> None:
         if self.process is not None and self.process.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, number)
@@ -175,5 +175,5 @@ def server(
                 raise RuntimeError("RabbitMQ did not start:\n" + node.output())
             yield RabbitServer(node.port, process.pid)
         finally:
-            node.signal(signal.SIGTERM)
+            node.signal(Signals.SIGTERM)
             process.wait(STOP_S)

@@ -35,7 +35,7 @@ class UserOperations:
     def __init__(self, node: OperatedLocalNode) -> None:
         self._node = node
 
-    async def list(self, arguments: ListUsers) -> list[UserState]:
+    async def list_all(self, arguments: ListUsers) -> list[UserState]:
         """List users: those in the definitions, and those of this institution who receive now; present users first."""
         partners, own_address = self._node.engine.partners, str(self._node.address)
         present_by_node = {**partners.present, own_address: self._node.parts.inboxes.users_present()}
@@ -53,4 +53,4 @@ class UserOperations:
         ]
 
 
-USERS = (look("users.list", AccessRole.VIEWER, ListUsers, UserOperations.list),)
+USERS = (look("users.list", AccessRole.VIEWER, ListUsers, UserOperations.list_all),)

@@ -48,7 +48,7 @@ class ServerOperations:
     def __init__(self, server: OperatedServer) -> None:
         self._server = server
 
-    async def list(self, arguments: Arguments) -> list[HostedFacts]:
+    async def list_all(self, arguments: Arguments) -> list[HostedFacts]:
         """List the institutions: state, link, backlog, connections, memory, and the last error."""
         return [institution.facts() for _, institution in sorted(self._server.institutions.items())]
 
@@ -69,7 +69,7 @@ class ServerOperations:
 
 
 OPERATIONS = (
-    look("server.list", AccessRole.VIEWER, Arguments, ServerOperations.list),
+    look("server.list", AccessRole.VIEWER, Arguments, ServerOperations.list_all),
     act("server.reload", AccessRole.ADMIN, Arguments, ServerOperations.reload),
     act("server.restart", AccessRole.ADMIN, ByHosted, ServerOperations.restart),
 )

@@ -48,7 +48,7 @@ class InstanceOperations:
         store = f"{self._node.own_store.semq_id}.{self._node.own_store.semq_db_id}"
         return [InstanceHealth(store=store, host=gethostname(), **asdict(checked))]
 
-    async def list(self, arguments: Arguments) -> list[InstanceState]:
+    async def list_all(self, arguments: Arguments) -> list[InstanceState]:
         """List the instances of the hub and the store that each serves, including those that ended in the last day."""
         if self._node.membership is None:
             return []
@@ -66,6 +66,6 @@ class InstanceOperations:
 
 
 INSTANCES = (
-    look("hub.instances", AccessRole.VIEWER, Arguments, InstanceOperations.list),
+    look("hub.instances", AccessRole.VIEWER, Arguments, InstanceOperations.list_all),
     look("hub.health", AccessRole.VIEWER, Arguments, InstanceOperations.health),
 )

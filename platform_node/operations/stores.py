@@ -128,7 +128,7 @@ class StoreOperations:
     def __init__(self, node: OperatedHub) -> None:
         self._node = node
 
-    async def list(self, arguments: Arguments) -> list[StoreRow]:
+    async def list_all(self, arguments: Arguments) -> list[StoreRow]:
         """List the hub's stores, the retired ones, and unknown ones that nodes have asked about."""
         stores = self._node.engine.custody.stores
         held = self._node.engine.custody.rows_by_target
@@ -226,7 +226,7 @@ class StoreOperations:
 
 
 STORES = (
-    look("stores.list", AccessRole.VIEWER, Arguments, StoreOperations.list),
+    look("stores.list", AccessRole.VIEWER, Arguments, StoreOperations.list_all),
     act("stores.add", AccessRole.ADMIN, WeighStore, StoreOperations.add),
     act("stores.move", AccessRole.ADMIN, MoveHomes, StoreOperations.move),
     act("stores.balance", AccessRole.ADMIN, BalanceHomes, StoreOperations.balance),

@@ -3,9 +3,16 @@
 import hashlib
 from datetime import datetime, timedelta
 
-from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509 import (
+    Certificate,
+    DNSName,
+    IPAddress,
+    SubjectAlternativeName,
+    load_der_x509_certificate,
+    load_pem_x509_certificate,
+)
 from msgspec import Struct
 
 from semq.pki.errors import Untrusted
@@ -39,9 +46,9 @@ class NodeCertificate(Struct, frozen=True):
         return f"{self.serial:x}"
 
     @property
-    def x509(self) -> x509.Certificate:
+    def x509(self) -> Certificate:
         """The parsed certificate, for fields that have no attribute here."""
-        return x509.load_der_x509_certificate(self.der)
+        return load_der_x509_certificate(self.der)
 
     @property
     def pem(self) -> bytes:
@@ -51,10 +58,10 @@ class NodeCertificate(Struct, frozen=True):
     @property
     def host_names(self) -> list[str]:
         """Host names and IP addresses, for clients that check the name of the server."""
-        names = self.x509.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names = self.x509.extensions.get_extension_for_class(SubjectAlternativeName).value
         return [
-            *names.get_values_for_type(x509.DNSName),
-            *map(str, names.get_values_for_type(x509.IPAddress)),
+            *names.get_values_for_type(DNSName),
+            *map(str, names.get_values_for_type(IPAddress)),
         ]
 
     def renew_at(self, jitter: float) -> datetime:
@@ -76,7 +83,7 @@ def read_certificate(data: bytes) -> NodeCertificate:
         raise Untrusted("The certificate is too long.", size=len(data))
     try:
         is_pem = b"-----BEGIN" in data
-        certificate = x509.load_pem_x509_certificate(data) if is_pem else x509.load_der_x509_certificate(data)
+        certificate = load_pem_x509_certificate(data) if is_pem else load_der_x509_certificate(data)
         key = certificate.public_key()
         if not is_accepted(key) or not isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey):
             raise Untrusted("The kind or size of the certificate's key is not accepted.")

@@ -70,3 +70,42 @@ def test_names_of_tests_are_statements() -> None:
         if RIDDLE.match(name)
     ]
     assert found == []
+
+
+def test_no_annotation_names_a_neighbour_in_its_class() -> None:
+    """From Python 3.14 on, an annotation is evaluated when it is asked for, and finds the names of its class first: the
+    result of ``def list(self) -> list[Row]`` was then a function with an index.
+    """
+    found = [
+        f"{file.relative_to(ROOT)}:{name.lineno}: {name.id}"
+        for file in committed()
+        if file.suffix == ".py"
+        for node in nodes(file)
+        if isinstance(node, ast.ClassDef)
+        for annotation in _annotations(node)
+        for name in ast.walk(annotation)
+        if isinstance(name, ast.Name) and name.id in _bound_in(node)
+    ]
+    assert found == []
+
+
+def _annotations(owner: ast.ClassDef) -> Iterator[ast.expr]:
+    for node in owner.body:
+        if isinstance(node, ast.AnnAssign):
+            yield node.annotation
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            given = (argument.annotation for argument in ast.walk(node.args) if isinstance(argument, ast.arg))
+            yield from filter(None, (*given, node.returns))
+
+
+def _bound_in(owner: ast.ClassDef) -> set[str]:
+    """Return the names to which a class has given a value when its body has run."""
+    bound: set[str] = set()
+    for node in owner.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            bound.add(node.name)
+        elif isinstance(node, ast.Assign):
+            bound.update(name.id for target in node.targets for name in ast.walk(target) if isinstance(name, ast.Name))
+        elif isinstance(node, ast.AnnAssign) and node.value is not None and isinstance(node.target, ast.Name):
+            bound.add(node.target.id)
+    return bound

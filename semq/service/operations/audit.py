@@ -72,7 +72,7 @@ class AuditOperations:
     def __init__(self, node: OperatedNode) -> None:
         self._node = node
 
-    async def list(self, arguments: ListAudit) -> list[AuditLine]:
+    async def list_all(self, arguments: ListAudit) -> list[AuditLine]:
         """List acts and shown payloads: user, means of access, operation, time and outcome."""
         wanted = AuditFilter(
             who=arguments.who,
@@ -166,4 +166,4 @@ def storable(text: str) -> str:
     return without_nul.encode("utf-8", "replace").decode()
 
 
-AUDIT = (look("audit.list", AccessRole.ADMIN, ListAudit, AuditOperations.list),)
+AUDIT = (look("audit.list", AccessRole.ADMIN, ListAudit, AuditOperations.list_all),)

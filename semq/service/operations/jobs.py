@@ -84,7 +84,7 @@ class Jobs:
     def __init__(self, node: OperatedNode) -> None:
         self._node = node
 
-    async def list(self, arguments: Arguments) -> list[JobState]:
+    async def list_all(self, arguments: Arguments) -> list[JobState]:
         """List the scheduled jobs: interval, last run, next run, pause."""
         return [self._described(job) for job in self._node.clockwork.jobs]
 
@@ -140,7 +140,7 @@ class Jobs:
 
 
 JOBS = (
-    look("job.list", AccessRole.VIEWER, Arguments, Jobs.list, "the console and the HTTP API"),
+    look("job.list", AccessRole.VIEWER, Arguments, Jobs.list_all, "the console and the HTTP API"),
     act("job.run", AccessRole.ADMIN, ByJob, Jobs.run, "the console and the HTTP API"),
     act("job.pause", AccessRole.ADMIN, PauseJob, Jobs.pause, "the console and the HTTP API"),
     act("job.resume", AccessRole.ADMIN, ByJob, Jobs.resume, "the console and the HTTP API"),

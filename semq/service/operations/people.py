@@ -84,7 +84,7 @@ class PersonOperations:
     def __init__(self, node: OperatedNode) -> None:
         self._node = node
 
-    async def list(self, arguments: Arguments) -> list[UserFacts]:
+    async def list_all(self, arguments: Arguments) -> list[UserFacts]:
         """List the persons who may sign in."""
         return [_described(account) for account in await self._node.store.execute(accounts.accounts)]
 
@@ -133,7 +133,7 @@ class PersonOperations:
 
 
 PEOPLE: tuple[Operation, ...] = (
-    look("user.list", AccessRole.ADMIN, Arguments, PersonOperations.list),
+    look("user.list", AccessRole.ADMIN, Arguments, PersonOperations.list_all),
     act("user.add", AccessRole.ADMIN, AddUser, PersonOperations.add),
     act("user.roles", AccessRole.ADMIN, ChangeRoles, PersonOperations.roles),
     act("user.password", AccessRole.ADMIN, ChangePassword, PersonOperations.password),

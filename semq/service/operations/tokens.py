@@ -85,7 +85,7 @@ class TokenOperations:
         await self._node.store.execute(accounts.add_token, token)
         return _described(token, text)
 
-    async def list(self, arguments: ListTokens) -> list[TokenFacts]:
+    async def list_all(self, arguments: ListTokens) -> list[TokenFacts]:
         """List the tokens of the HTTP API, without their texts."""
         return [_described(token) for token in await self._node.store.execute(accounts.tokens, arguments.limit)]
 
@@ -136,6 +136,6 @@ def _described(token: Token, text: str | UnsetType = UNSET) -> TokenFacts:
 
 TOKENS = (
     act("token.create", AccessRole.ADMIN, CreateToken, TokenOperations.create),
-    look("token.list", AccessRole.ADMIN, ListTokens, TokenOperations.list),
+    look("token.list", AccessRole.ADMIN, ListTokens, TokenOperations.list_all),
     act("token.revoke", AccessRole.ADMIN, RevokeToken, TokenOperations.revoke),
 )

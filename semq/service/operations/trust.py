@@ -49,7 +49,7 @@ class TrustOperations:
     def __init__(self, node: OperatedNode) -> None:
         self._node = node
 
-    async def list(self, arguments: Arguments) -> TrustedAuthorities:
+    async def list_all(self, arguments: Arguments) -> TrustedAuthorities:
         """List the trusted authorities: their fingerprints, as enrolment expects them, and their certificates."""
         return _described(self._node.identity_in_use())
 
@@ -89,7 +89,7 @@ class TrustOperations:
 
 
 TRUST = (
-    look("trust.list", AccessRole.VIEWER, Arguments, TrustOperations.list),
+    look("trust.list", AccessRole.VIEWER, Arguments, TrustOperations.list_all),
     act("trust.add", AccessRole.ADMIN, AddTrust, TrustOperations.add),
     act("trust.remove", AccessRole.ADMIN, RemoveTrust, TrustOperations.remove),
 )
