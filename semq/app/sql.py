@@ -105,6 +105,7 @@ def receive(connection: Connection, user: str = "", *, at_most: int = 1) -> Iter
             priority=row["priority"] or 0,
             order_key=row["order_key"],
             deliveries=row["deliveries"] + 1,
+            redelivered=row["deliveries"] > 0,
             submitted_at=row["submitted_at"] or EPOCH,
             headers=row["headers"] or {},
             origin_proved=row["proved"],

@@ -69,6 +69,9 @@ async def test_a_document_is_sent_only_if_the_transaction_commits(engine: Engine
 
 async def test_a_document_is_done_only_if_the_transaction_commits(engine: Engine, sender: Client) -> None:
     sent = await sender.send("10008/sql", b"to be read with SQL", app_key="a/b/c/d")
+    async with sender.receive("sql") as documents:
+        by_client = await anext(documents)
+        await by_client.requeue()
 
     def receive_all(commit: bool) -> list[str]:
         with engine.connect() as connection:
@@ -76,6 +79,7 @@ async def test_a_document_is_done_only_if_the_transaction_commits(engine: Engine
             for number, document in rows:
                 assert document.is_intact
                 assert document.app_key == AppKey(*"abcd")
+                assert (document.redelivered, document.source) == (True, by_client.source)
                 done(connection, number)
             if commit:
                 connection.commit()
@@ -161,6 +165,7 @@ async def test_attributes_travel_and_are_read_with_the_document(engine: Engine, 
         "application/json", {"own": "yes", "n": -3, "x-correlation-id": "c"},
     )  # fmt: skip
     assert (document.priority, document.content_encoding, row["order_key"]) == (7, "identity", "o")
+    assert (document.source, row["sender"], document.redelivered) == ("1.10008", "", False)
     assert timedelta(0) <= row["received_at"] - document.submitted_at < timedelta(hours=1)
 
     async def is_parked() -> bool:

@@ -13,6 +13,7 @@
 | `clocked`    | the program of a node whose wall clock is wrong                                |
 | `statements` | what ledgers and reconciliation say                                            |
 | `judgement`  | the comparison                                                                 |
+| `promises`   | what outcomes do not show: who is given what, when, and what faults refuse     |
 | `samples`    | memory, descriptors, rows and latencies                                        |
 | `campaign`   | traffic, faults, healing, comparison, the report                               |
 | `shrink`     | repetitions of a failed campaign with less                                     |

@@ -22,7 +22,7 @@ from typing import Any
 import psycopg
 
 from bench.versions.checkout import Checkout, checkout
-from tests.campaign import acts, faults, samples, statements
+from tests.campaign import acts, faults, promises, samples, statements
 from tests.campaign.judgement import KINDS, AgreementJudge, Disagreements
 from tests.campaign.notebook import CANCELLED, CONFIRMED, IN_DOUBT, Handed, Notebook
 from tests.campaign.plan import CampaignPlan
@@ -69,6 +69,8 @@ class Report:
     certainties: dict[str, int] = field(default_factory=dict)
     faults_by_kind: dict[str, int] = field(default_factory=dict)
     verdicts: dict[str, int] = field(default_factory=dict)
+    #: documents handed over while a fault could refuse them, and how many it refused, by code
+    effects: dict[str, list[int]] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
     details: list[str] = field(default_factory=list)
     folder: str = ""  #: kept after a failure
@@ -220,7 +222,8 @@ class DoorCampaign:
     async def _cancel(self, document: Handed) -> None:
         refusal = await self._world.cancel(document)
         self._notebook.note(document.number, "cancelled", refusal=refusal)
-        if refusal and document.ends == {CANCELLED} and "SEMQ-1207" not in refusal:
+        is_done = "SEMQ-1207" in refusal or f"outcome='{CANCELLED}'" in refusal  # an earlier answer was lost
+        if refusal and document.ends == {CANCELLED} and not is_done:
             self._world.complaints.append(f"document {document.number} could not be cancelled: {refusal}")
 
     async def _strike(self) -> None:
@@ -282,6 +285,8 @@ class DoorCampaign:
         for node in self._world.nodes.values():
             judge_log(node.name, node.place.log, found)
         self._world.complaints += found.violations
+        self.report.effects = promises.effects(self._notebook, stated)
+        self._world.complaints += promises.without_effect(self.report.effects)
         self.report.verdicts = dict(Counter(row.verdict for row in stated.verdicts.values()))
         findings = AgreementJudge(self._notebook, stated).judge()
         for number in sorted(findings.texts)[:SHOWN_MAX]:

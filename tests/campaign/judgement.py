@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from semq.engine.errors import Expired, UnknownTarget
 from semq.seal.errors import KeyUnknown, SignerGone
 from semq.store.rows import Event
+from tests.campaign import promises
 from tests.campaign.notebook import (
     ABSENT,
     CANCELLED,
@@ -66,6 +67,8 @@ class AgreementJudge:
         self._judge_order()
         self._judge_rest()
         self._judge_missing()
+        for number, text in promises.broken(self._notebook, self._statements):
+            self.findings.add("other", number, text)
         return self.findings
 
     def _add(self, kind: str, document: Handed, text: str) -> None:

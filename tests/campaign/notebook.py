@@ -73,9 +73,6 @@ class Handed:
             return self.ends
         return frozenset({REFUSED, ABSENT}) if self.certainty == REFUSED else self.ends | {ABSENT, REFUSED}
 
-    def is_for(self, address: str) -> bool:
-        return address in self.receivers
-
 
 class NotedReceipt(NamedTuple):
     """A delivery of a document to an application."""
@@ -88,6 +85,7 @@ class NotedReceipt(NamedTuple):
     answer: str  #: ack, reject, requeue
     at: float  #: seconds since 1970
     fault: str  #: attributes that differ from those that were handed over
+    source: str = ""  #: address of the institution that sent it, as the door says
 
 
 class PermittedOutcome(NamedTuple):

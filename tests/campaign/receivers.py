@@ -66,7 +66,10 @@ class ReceiverProgram:
             answer = REQUEUE
         fault = _difference(document, attributes) if document is not None else ""
         digest = sha256(body).hexdigest()
-        self._notebook.receive(NotedReceipt(number, self.address, lk0, digest, flagged, answer, at or time(), fault))
+        source = str(attributes["source"]).partition("/")[0]
+        self._notebook.receive(
+            NotedReceipt(number, self.address, lk0, digest, flagged, answer, at or time(), fault, source)
+        )
         return answer
 
 
@@ -113,6 +116,7 @@ class AioPikaReceiver(ReceiverProgram):
         attributes = {
             **headers, "app_key": headers.get("@AppKey"), "order_key": headers.get("@OrderKey", ""),
             "is_complete": True, "priority": message.priority or 0, "content_type": message.content_type,
+            "source": headers["@Source"],
         }  # fmt: skip
         with suppress(*LOST):
             answer = self._take(
@@ -140,6 +144,7 @@ class AppReceiver(ReceiverProgram):
                 attributes = {
                     **document.headers, "app_key": str(document.app_key), "order_key": document.order_key,
                     "priority": document.priority, "content_type": document.content_type, "is_complete": True,
+                    "source": document.source,
                 }  # fmt: skip
                 answer = self._take(document.lk0, document.payload, flagged=document.redelivered, attributes=attributes)
                 settle = {ACK: document.ack, REJECT: document.reject, REQUEUE: document.requeue}[answer]
@@ -172,6 +177,7 @@ class SqlReceiver(ReceiverProgram):
                 attributes = {
                     **document.headers, "app_key": str(document.app_key), "order_key": document.order_key,
                     "priority": document.priority, "content_type": document.content_type, "is_complete": True,
+                    "source": document.source,
                 }  # fmt: skip
                 # A lost connection during the commit leaves it open whether the document comes again.
                 answer = self._take(document.lk0, document.payload, flagged=True, attributes=attributes)
@@ -204,7 +210,7 @@ class FolderReceiver(ReceiverProgram):
         for moment, file in sorted((file.stat().st_mtime_ns, file) for file in files):
             note = dict(read_note(file) or {})
             key = note.get("app_key")
-            attributes = {**note.get("headers", {}), "is_complete": True} | (
+            attributes = {**note.get("headers", {}), "is_complete": True, "source": note["source"]} | (
                 {"app_key": key} if isinstance(key, str) else {}
             )
             lk0 = str(note.get("lk0", ""))
@@ -245,6 +251,7 @@ class WebhookReceiver(ReceiverProgram):
         attributes = {
             **{name.removeprefix("semq-header-"): text for name, text in headers.items() if "x-check" in name},
             "app_key": headers.get("ce-subject"), "order_key": headers.get("semq-order-key", ""),
+            "source": headers["ce-source"].removeprefix("semq:"),
         }  # fmt: skip
         answer = self._take(headers["ce-id"], body, flagged=True, attributes=attributes)
         return Response(status_code={ACK: 204, REJECT: 422, REQUEUE: 503}[answer])
@@ -276,6 +283,7 @@ class HttpReceiver(ReceiverProgram):
                     attributes = {
                         **facts["headers"], "app_key": facts["app_key"], "order_key": facts["order_key"],
                         "priority": facts["priority"], "content_type": facts["content_type"], "is_complete": True,
+                        "source": facts["source"],
                     }  # fmt: skip
                     answer_word = self._take(
                         facts["lk0"], b64decode(facts["body_base64"]), flagged=facts["deliveries"] > 1,

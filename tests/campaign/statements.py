@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,6 +56,7 @@ class MessageStory:
     reason: str = ""  #: of the last end
     hub: list[str] = field(default_factory=list)  #: names of events
     received: dict[str, int] = field(default_factory=dict)  #: number of records, by node
+    received_at: float = 0.0  #: of the first record, by the receiver's clock: seconds since 1970
     at_receiver: list[str] = field(default_factory=list)
     digests: set[str] = field(default_factory=set)
 
@@ -110,7 +112,9 @@ def read_ledgers(world: CampaignWorld) -> LedgerStatements:
     statements = LedgerStatements()
     for store in world.store_names:
         with _connected(world, store) as connection, connection.cursor("ledger") as cursor:
-            cursor.execute("SELECT side, event, lk0, target, app_key, digest, detail FROM semq_ledger ORDER BY number")
+            cursor.execute(
+                "SELECT side, event, lk0, target, app_key, digest, detail, at FROM semq_ledger ORDER BY number"
+            )
             for row in cursor:
                 _add(statements, store, *row)
     for story in statements.stories.values():
@@ -129,6 +133,7 @@ def _add(
     key: str,
     digest: bytes,
     detail: str,
+    at: datetime,
 ) -> None:
     if event in ALARMS:
         statements.alarms.append(AlarmLine(store, side, event, lk0, target, detail))
@@ -151,6 +156,7 @@ def _add(
         story.at_receiver.append(Event(event).name)
         if event == Event.RECEIVED:
             story.received[store] = story.received.get(store, 0) + 1
+            story.received_at = story.received_at or at.timestamp()
 
 
 def _add_senders(story: MessageStory, event: int, detail: str) -> None:

@@ -1,11 +1,12 @@
 """The judge finds each kind of disagreement, and none where all statements agree."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from semq.engine.errors import TargetNotAllowed
 from tests.campaign.judgement import AgreementJudge
 from tests.campaign.notebook import (
     CANCELLED,
@@ -18,8 +19,10 @@ from tests.campaign.notebook import (
     Handed,
     Notebook,
     NotedReceipt,
+    PermittedOutcome,
     RestoredStore,
 )
+from tests.campaign.promises import EFFECTS_FROM, effects, without_effect
 from tests.campaign.statements import LedgerStatements, MessageStory, VerdictRow
 
 SOURCE, TARGET = "queues", "1.20002"
@@ -63,13 +66,14 @@ class JudgedCase:
     def found(self) -> dict[str, int]:
         """Return the number of findings of each kind that has any."""
         found = AgreementJudge(self.notebook, self.statements).judge()
-        self.notebook.close()
         return {kind: len(texts) for kind, texts in found.by_kind.items() if texts}
 
 
 @pytest.fixture
-def case(tmp_path: Path) -> JudgedCase:
-    return JudgedCase(tmp_path)
+def case(tmp_path: Path) -> Iterator[JudgedCase]:
+    case = JudgedCase(tmp_path)
+    yield case
+    case.notebook.close()
 
 
 def test_nothing_is_found_where_all_statements_agree(case: JudgedCase) -> None:
@@ -122,6 +126,33 @@ def _refuse(case: JudgedCase) -> None:
     case.notebook.documents[1].certainty = REFUSED
 
 
+def _give_to_another(case: JudgedCase) -> None:
+    first = case.notebook.receipts[1][0]
+    case.notebook.receipts[1].append(first._replace(receiver="1.30003"))
+
+
+def _name_another(case: JudgedCase) -> None:
+    case.notebook.receipts[1][0] = case.notebook.receipts[1][0]._replace(source="1.30003")
+
+
+def _give_too_early(case: JudgedCase) -> None:
+    case.notebook.documents[1].not_before = 5_000
+
+
+def _record_too_late(case: JudgedCase) -> None:
+    case.notebook.documents[1].expires_at, case.statements.stories[FIRST].received_at = 5_000, 60.0
+
+
+def _carry_in_clear(case: JudgedCase) -> None:
+    document = case.notebook.documents[1]
+    document.traits |= {"sealed"}
+    case.statements.stories[FIRST].digests = {document.digest}
+
+
+def _carry_other_bytes(case: JudgedCase) -> None:
+    case.statements.stories[FIRST].digests = {"00"}
+
+
 def _accept_half(case: JudgedCase) -> None:
     for document in case.notebook.documents.values():
         document.batch, document.certainty = 1, IN_DOUBT
@@ -143,6 +174,12 @@ def _accept_half(case: JudgedCase) -> None:
         (_tell_rejected, {"false_outcomes"}),
         (_tell_nothing, {"false_outcomes"}),
         (_alter_bytes, {"other"}),
+        (_give_to_another, {"other"}),
+        (_name_another, {"other"}),
+        (_give_too_early, {"other"}),
+        (_record_too_late, {"other"}),
+        (_carry_in_clear, {"other"}),
+        (_carry_other_bytes, {"other"}),
         (_judge_otherwise, {"verdict_disagreements"}),
         (_forget_hub, {"verdict_disagreements"}),
         (_refuse, {"false_outcomes"}),
@@ -227,6 +264,17 @@ def test_a_restored_sender_lacks_what_it_lists_and_the_reconciliation_finds_it(c
     assert case.found() == {}
     case.statements.verdicts[FIRST] = CLEAN
     assert case.found().keys() == {"verdict_disagreements"}
+
+
+def test_a_fault_that_refuses_nothing_is_found(case: JudgedCase) -> None:
+    document = case.notebook.documents[1]
+    began, code = document.handed_at - 1, TargetNotAllowed.code
+    case.notebook.permitted.append(PermittedOutcome(began, began + 2, (code,), SOURCE, TARGET))
+    assert effects(case.notebook, case.statements) == {code: [2, 0]}
+    case.notebook.documents[2].refusal = f"{code} no agreement"
+    assert effects(case.notebook, case.statements) == {code: [2, 1]}
+    assert list(without_effect({code: [EFFECTS_FROM, 1]})) == []
+    assert len(list(without_effect({code: [EFFECTS_FROM, 0]}))) == 1
 
 
 @pytest.mark.parametrize("listed", [set[str](), {FIRST, SECOND}])

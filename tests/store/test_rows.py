@@ -59,8 +59,9 @@ async def test_a_proved_document_replaces_a_forgery_and_is_not_replaced(database
 async def test_an_impossible_time_of_a_sender_does_not_stop_the_inbox(database: str, at: int) -> None:
     there, here = Address(1, "10008"), Address(1, "56001")
     shown = Envelope(
-        source=there, target=here, lk0=LK0(*there[:2], 1, 1, 1, 1), attributes=Attributes(), submitted_at=at
-    )
+        source=there, target=here, lk0=LK0(*there[:2], 1, 1, 1, 1), attributes=Attributes(), submitted_at=at,
+        sender="buyer",
+    )  # fmt: skip
 
     def record(unit: Unit) -> None:
         row = pending_row(1, SOURCES[0], own(1).save_fwd, Arrival.RECV, 0)
@@ -73,7 +74,8 @@ async def test_an_impossible_time_of_a_sender_does_not_stop_the_inbox(database: 
     async with opened(database) as store:
         await do(store, Job(record, NEEDS))
     with psycopg.connect(database, options="-c timezone=Pacific/Kiritimati") as connection:
-        assert connection.execute("SELECT submitted_at, payload FROM semq_inbox").fetchall() == [(None, b"x")]
+        rows = connection.execute("SELECT submitted_at, payload, source FROM semq_inbox").fetchall()
+    assert rows == [(None, b"x", "1.a/buyer")]
 
 
 def insert_two_ended_rows(unit: Unit) -> None:

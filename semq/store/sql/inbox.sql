@@ -23,7 +23,7 @@ WHERE p.app_status = 310 AND p.status = 410 AND p.target_user <> '_pieces'
 -- Postgres, or a client in its own time zone, cannot represent would make every receive fail. OFFSET 0: each envelope is read once.
 CREATE OR REPLACE VIEW semq_inbox AS
 SELECT
-    p.bref, p.lk0, p.store AS source, p.target_user AS inbox_user, p.app_domain, p.app_type, p.app_subtype, p.app_key,
+    p.bref, p.lk0, p.source || coalesce('/' || nullif(e.envelope ->> 'sender', ''), '') AS source, p.target_user AS inbox_user, p.app_domain, p.app_type, p.app_subtype, p.app_key,
     p.order_key, p.received_at, p.size, decode(coalesce(e.envelope ->> 'digest', ''), 'base64') AS digest, b.payload, b.envelope,
     coalesce(e.attributes ->> 'content_type', '') AS content_type,
     coalesce(e.attributes ->> 'content_encoding', '') AS content_encoding,
