@@ -9,7 +9,7 @@ from tests.campaign.world import ADDRESSES, CLOCKED
 
 CLOCKS_S = 1.0  # between the driver's clock and a decision of a node
 CLOCKED_ADDRESSES = {ADDRESSES[name] for name in CLOCKED}
-EFFECTS_FROM = 60  # documents handed over while a fault could refuse them, of which some are refused in any case
+EFFECTS_FROM = 40  # documents handed over while a fault could refuse them, of which some are refused in any case
 
 
 def broken(notebook: Notebook, statements: LedgerStatements) -> Iterator[tuple[int, str]]:
