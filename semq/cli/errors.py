@@ -85,7 +85,7 @@ class NoSpark(Misconfigured):
     """The reconciliation needs packages that are not installed."""
 
     code = "SEMQ-2207"
-    remedy = "`pip install semq[spark]` installs them (about 1 GB on the disk); in a checkout: `./run setup spark`."
+    remedy = "`pip install 'WHEEL[spark]'`, with SEMQ's wheel (1 GB on the disk); in a checkout: `./run setup spark`."
 
 
 class NothingSelected(BadInput):

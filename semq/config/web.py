@@ -98,6 +98,6 @@ class HttpSection(Section):
     event_queues: Annotated[int, Field(ge=1, le=500)] = 16
     """queues of events (GET /api/v1/events?queue=NAME) that the node keeps for one user or token"""
     oidc: OidcSection | None = None
-    """sign-in through an OpenID Connect provider; needs `pip install semq[oidc]`"""
+    """sign-in through an OpenID Connect provider; needs the extra `oidc`"""
     audit_days: Annotated[int, Field(ge=1, le=36_500)] = 400
     """retention of the audit log, in days"""

@@ -61,7 +61,7 @@ async def reconcile(
     """
     if not await _install_spark(say):
         return Reconciliation(
-            "left_out", detail="It needs packages: `pip install semq[spark]`, in a checkout `./run setup spark`."
+            "left_out", detail="It needs packages: `pip install 'WHEEL[spark]'`, in a checkout `./run setup spark`."
         )
     try:
         say("every node extracts today's lines of its ledger")

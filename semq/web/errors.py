@@ -125,7 +125,7 @@ class OidcMissing(Misconfigured):
     """The packages for the sign-in through a provider are not installed."""
 
     code = "SEMQ-1422"
-    remedy = "Install them: `pip install semq[oidc]`; or remove [http.oidc]."
+    remedy = "Install them: `pip install 'WHEEL[oidc]'`, with SEMQ's wheel; or remove [http.oidc]."
 
 
 class TooManyRequests(Unavailable):

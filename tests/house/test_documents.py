@@ -6,6 +6,7 @@ from itertools import groupby
 
 import pytest
 
+from semq import __version__
 from tests.house.sources import ROOT, committed
 
 DOCUMENTS = sorted(str(file.relative_to(ROOT)) for file in committed() if file.suffix == ".md")
@@ -70,6 +71,19 @@ def test_links_lead_to_files_and_headings(name: str) -> None:
         if "://" not in link and not (target.exists() and (not anchor or anchor in anchors(target.read_text("utf-8")))):
             broken.append(link)
     assert broken == []
+
+
+def test_packages_are_installed_from_files() -> None:
+    """A command with the bare name would install the package that somebody else has on PyPI, or replace SEMQ by it."""
+    by_name = re.compile(r"(?:pip|pipx|tool) (?:install|upgrade)(?: +-\S+)* +['\"]?semq(?:\[|$|[\s`'\"])", re.MULTILINE)
+    texts = {
+        str(file.relative_to(ROOT)): file.read_text("utf-8", errors="replace")
+        for file in committed()
+        if not file.is_relative_to(ROOT / "tests")
+    }
+    assert {name: found for name, text in texts.items() if (found := by_name.findall(text))} == {}
+    wheels = {name for text in texts.values() for name in re.findall(r"semq-\d[\d.]*-py3-none-any\.whl", text)}
+    assert wheels == {f"semq-{__version__}-py3-none-any.whl"}
 
 
 def test_anchors_are_those_of_github() -> None:

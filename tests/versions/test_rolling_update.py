@@ -153,4 +153,4 @@ def test_the_released_version_refuses_a_newer_database_and_names_the_way_back(
         assert done.returncode == 78, done.stderr
         line = next(line for line in done.stderr.splitlines() if "SEMQ-3011" in line)
         text = json.loads(line).get("error", line) if line.startswith("{") else line
-        assert re.search(r"pip install --upgrade semq.*semq db restore BACKUP --config FILE", text)
+        assert re.search(r"Install the version that made them.*semq db restore BACKUP --config FILE", text)

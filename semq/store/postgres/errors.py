@@ -79,8 +79,8 @@ class SchemaTooNew(Misconfigured):
 
     code = "SEMQ-3011"
     remedy = (
-        "Install the version that made them, or a newer one: `pip install --upgrade semq`. Tables cannot be "
-        "downgraded; the way back is a backup from before the update: `semq db restore BACKUP --config FILE`."
+        "Install the version that made them, or a newer one. Tables cannot be downgraded; the way back is a backup "
+        "from before the update: `semq db restore BACKUP --config FILE`."
     )
 
 

@@ -1,6 +1,6 @@
 """Sign-in through an OpenID Connect provider: authorization code with PKCE, state and nonce; claims become roles.
 
-This module needs ``joserfc`` (``pip install semq[oidc]``); it is imported if the configuration has a section
+This module needs ``joserfc`` (extra ``oidc``); it is imported if the configuration has a section
 [http.oidc]. Sign-ins in progress are kept in memory; a cookie binds each to one browser. The roles in the ID token
 apply until the end of the session.
 """
