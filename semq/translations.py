@@ -46,6 +46,11 @@ def _translations_in(file: Path) -> GNUTranslations:
 _ENGLISH = NullTranslations()
 
 
+def language() -> str:
+    """Return the language of this task."""
+    return _current.get()
+
+
 def use(language: str) -> None:
     """Use a language for the rest of this task."""
     _current.set(language)

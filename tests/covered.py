@@ -93,7 +93,6 @@ semq.cli.hub.held_copies               platform_node/operations/test_held.py
 semq.cli.ledger.reconciliation         cli/test_groups.py
 semq.clock                             simulation/test_campaign.py
 semq.config.defaults                   test_config.py
-semq.config.file                       test_config.py
 semq.config.names                      test_config.py
 semq.config.nearest                    test_config.py
 semq.config.web                        web/access/test_oidc.py

@@ -36,6 +36,7 @@ FLOORS: dict[str, float] = {
     "semq.compiled": -1,  # functions made from rows of tables
     "semq.sizes": -1,  # numbers of bytes as texts
     "semq.trace_context": -1,  # traces of applications and ids of spans
+    "semq.durations": -1,  # durations as texts
     "semq.translations": -1,  # texts in other languages
     "semq.moments": -1,  # times as texts
     "semq.imports": -1,  # imports at the start of a program
@@ -69,6 +70,7 @@ FLOORS: dict[str, float] = {
 
 # package | may also import | because
 PERMITTED_IMPORTS: dict[tuple[str, str], str] = {
+    ("semq.durations", "semq.translations"): "durations are in the language of the task",
     ("semq.broker", "semq.transport"): "the broker answers on the connections that transport accepts",
     ("semq.cli", "semq.app"): "the command line is an application like any other",
     ("semq.cli", "spark_reconcile"): "a command starts the reconciliation",

@@ -7,6 +7,7 @@ One node runs without its hub, so that its messages stay in the queue. Before it
     p50_ms, p99_ms    latency of these requests
     cpu_us            processor time of a document in node, web process and Postgres
     page_p50_ms, page_p99_ms    latency of the console's pages, each opened ``--visits`` times, one after the other
+    first_page_ms     of the slowest first visit; ``first_page`` is this page, ``first_ms`` has that of each page
     pages             number of these pages
     chart_page_p99_ms    of the pages with charts, over ``--days`` days of figures
     ended_search_p99_ms  of searches for ended documents
@@ -63,6 +64,7 @@ SUMMARY = """
 {documents} documents of {size} bytes by HTTP over {connections} connections, {waiting} waiting, {lines} ledger lines
   submit   {submit_per_s:>8}/s, {p50_ms} ms p50, {p99_ms} ms p99, {cpu_us} µs of processor time each
   pages    {page_p50_ms:>8} ms p50, {page_p99_ms} ms p99 of {pages} pages; slowest {slowest_page}
+           {first_page_ms:>8} ms first visit of {first_page}, the slowest
            {chart_page_p99_ms:>8} ms p99 of charts, {ended_search_p99_ms} ms p99 of searches for ended documents
   counting {counting_cpu_share:>8.3%} of a processor at a million documents a day
   node     {node_per_s:>8}/s alone, {node_slowdown:.1%} less with an open console
@@ -151,6 +153,7 @@ async def _measure(node: NodeProcess, link: str, arguments: argparse.Namespace) 
     pages = _described(seconds)
     for name, paths in (("chart_page_p99_ms", CHARTS), ("ended_search_p99_ms", SEARCHES)):
         visited = await _visit(browser, arguments.visits, paths)
+        pages["first_ms"] |= {path: round(values[0] * 1000, 1) for path, values in visited.items()}
         pages[name] = _percentile_ms([value for values in visited.values() for value in values], 99)
     show("pages", pages)
     slowdown = await _slowdown(node, browser, arguments)
@@ -210,10 +213,13 @@ async def _visit(browser: HttpConnection, visits: int, paths: Sequence[str]) -> 
 def _described(seconds: dict[str, list[float]]) -> Result:
     medians = {path: statistics.median(values) for path, values in sorted(seconds.items()) if values}
     all_seconds = [value for values in seconds.values() for value in values]
+    first_ms = {path: round(values[0] * 1000, 1) for path, values in sorted(seconds.items()) if values}
+    first_page = max(first_ms, key=lambda path: first_ms[path])
     return {
         "pages": len(medians), "page_p50_ms": _percentile_ms(all_seconds, 50),
         "page_p99_ms": _percentile_ms(all_seconds, 99), "slowest_page": max(medians, key=lambda path: medians[path]),
         "page_ms": {path: round(median * 1000, 1) for path, median in medians.items()},
+        "first_page_ms": first_ms[first_page], "first_page": first_page, "first_ms": first_ms,
     }  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 import ast
 import inspect
-import textwrap
+import sys
 from collections.abc import Mapping
 from functools import cache
 from itertools import pairwise
@@ -18,10 +18,15 @@ def descriptions_of(section: type[BaseModel]) -> Mapping[str, str]:
     for class_ in reversed(section.__mro__):
         if not class_.__module__.startswith("semq."):
             continue
-        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(class_))).body
-        assert isinstance(definition, ast.ClassDef)
-        for statement, following in pairwise(definition.body):
+        for statement, following in pairwise(_definitions(class_.__module__)[class_.__qualname__].body):
             match statement, following:
                 case ast.AnnAssign(target=ast.Name(id=key)), ast.Expr(value=ast.Constant(value=str(text))):
                     descriptions[key] = inspect.cleandoc(text)
     return descriptions
+
+
+@cache
+def _definitions(module: str) -> Mapping[str, ast.ClassDef]:
+    """Return the classes of a module by name; ``inspect.getsource`` would parse the module for each of them."""
+    parsed = ast.parse(inspect.getsource(sys.modules[module]))
+    return {statement.name: statement for statement in parsed.body if isinstance(statement, ast.ClassDef)}

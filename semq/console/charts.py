@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from semq.console.words import FIGURES
+from semq.durations import classes, duration
 from semq.moments import utc_text
 from semq.store.figures import BOUNDS_MS
 
@@ -84,20 +85,15 @@ def _latency(_: Callable[[str], str], name: str, traffic: Row) -> Chart:
     for style, word, quantile in (("area", _("median"), "median_ms"), ("second", _("99 %"), "p99_ms")):
         found = [point.get("latency", {}).get(name) for point in traffic["points"]]
         ranks = [None if one is None else (_rank(one.get(quantile)) + 1) / (len(BOUNDS_MS) + 1) for one in found]
-        figure = "–" if whole is None else duration(_, whole.get(quantile))
+        figure = "–" if whole is None else latency_text(whole.get(quantile))
         series.append(Series(style, word, figure, _path(ranks, filled=style == "area")))
-    scale = f"{_('%(n)s ms') % {'n': BOUNDS_MS[0]}} – {_('%(n)s d') % {'n': 1}}" if whole is not None else ""
+    scale = f"{duration(BOUNDS_MS[0] / 1000)} – {duration(BOUNDS_MS[-1] / 1000)}" if whole is not None else ""
     return Chart(title, tuple(series), scale)
 
 
-def duration(_: Callable[[str], str], bound_ms: int | None) -> str:
+def latency_text(bound_ms: int | None) -> str:
     """Return an upper bound of a latency as text; None: longer than a day."""
-    if bound_ms is None:
-        return "> " + _("%(n)s d") % {"n": 1}
-    for unit_ms, words in ((3_600_000, "%(n)s h"), (60_000, "%(n)s min"), (1000, "%(n)s s")):
-        if bound_ms >= unit_ms:
-            return "≤ " + _(words) % {"n": bound_ms // unit_ms}
-    return "≤ " + _("%(n)s ms") % {"n": bound_ms}
+    return classes(BOUNDS_MS)[_rank(bound_ms)]
 
 
 def axis(traffic: Row) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from semq.console.acts import ACTS
+from semq.durations import duration
 from semq.engine.people.stuck import StuckCause
 from semq.foreign_text import shown
 from semq.moments import milliseconds, utc_text
@@ -19,8 +20,6 @@ from semq.umx_t.status import Direction
 from semq.web.pages.visit import Visit
 
 Row = Mapping[str, Any]
-# Seconds of a unit of time | text of a number of these units
-UNITS = ((86_400, "%(n)s d"), (3600, "%(n)s h"), (60, "%(n)s min"), (1, "%(n)s s"))
 # Statuses by the colour of their tag.
 GOOD = frozenset({"SS_ACK2", "DELIVERED", "DONE", "AS_ACK", "RECV"})
 WARN = frozenset({"SS_INIT", "WAITS", "SUBMITTED", "NEW", "UNKNOWN", "CANCELLED", "VOID", "DROPPED"})
@@ -46,7 +45,7 @@ def show(visit: Visit, template: str, **context: Any) -> Response:
         "href": href,
         "node_name": node_name, "message_name": message_name, "percent": percent, "as_of": now,
         "ago": lambda value: ago(_, value, now),
-        "span": lambda value: span(_, value),
+        "span": span,
         "words": lambda value: _(WORDS.get(str(value), str(value))),
         "next_step_of": lambda row: next_step_of(_, row),
         "act_label": lambda name: _(ACTS[name].label if name in ACTS else name),
@@ -77,21 +76,9 @@ def _ms(value: object) -> float:
     return value if isinstance(value, int | float) else milliseconds(str(value))
 
 
-def span(_: Callable[[str], str], seconds: object) -> str:
-    """Return a duration in its two largest units that are not 0; below one second, in milliseconds.
-
-    Empty if ``seconds`` is not a number.
-    """
-    if not isinstance(seconds, int | float):
-        return ""
-    if 0 < seconds < 1:
-        return _("%(n)s ms") % {"n": round(seconds * 1000)}
-    remaining, parts = int(seconds), []
-    for unit, words in UNITS:
-        if remaining >= unit:
-            parts.append(_(words) % {"n": remaining // unit})
-            remaining %= unit
-    return " ".join(parts[:2]) or _("%(n)s s") % {"n": 0}
+def span(seconds: object) -> str:
+    """Return a duration as text; empty if ``seconds`` is not a number."""
+    return duration(seconds) if isinstance(seconds, int | float) else ""
 
 
 def ago(_: Callable[[str], str], value: object, now: int) -> str:
@@ -102,9 +89,8 @@ def ago(_: Callable[[str], str], value: object, now: int) -> str:
         return ""
     if abs(seconds) < 1:
         return _("now")
-    if seconds < 0:
-        return _("in %(time)s") % {"time": span(_, float(int(-seconds)))}
-    return _("%(time)s ago") % {"time": span(_, float(int(seconds)))}
+    text = _("in %(time)s") if seconds < 0 else _("%(time)s ago")
+    return text % {"time": duration(int(abs(seconds)))}
 
 
 def percent(part: float, total: float) -> int:

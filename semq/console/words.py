@@ -10,6 +10,7 @@ from typing import Any
 from semq.config.reference import rows
 from semq.config.settings import Settings
 from semq.console.acts import ACTS
+from semq.counters import COUNTERS
 from semq.engine.people.stuck import StuckCause
 from semq.pki.errors import NoAuthority, NoIdentity
 from semq.service.operations.jobs import DESCRIPTIONS
@@ -97,6 +98,35 @@ FIGURES = {
     "passed": "Passed on", "forwarded": "forwarded", "stored": "stored", "refused": "refused", "released": "released",
     "sender": "not ended yet", "inbox": "in the inbox", "hub": "stored by the hub",
 }  # fmt: skip
+# Part of the state of a node | its name, and its figures in words
+NODE_FIGURES: dict[str, tuple[str, Mapping[str, str]]] = {
+    "counters": ("Events since the start", COUNTERS),
+    "amqp": (
+        "Connections of applications and nodes (AMQP)",
+        {
+            "connections": "connections now", "connections_accepted": "connections accepted",
+            "connections_refused": "connections refused, because there were too many",
+            "handshakes_failed": "connections that ended before the login", "logins_refused": "logins refused",
+            "channels": "channels now", "published": "messages published", "delivered": "messages delivered",
+            "queues": "queues now", "messages_ready": "messages in queues that wait for consumers",
+            "messages_unacked": "messages delivered and not acknowledged yet",
+            "memory_bytes": "memory of the messages in queues",
+            "store_pending_bytes": "memory of changes that wait for their commit",
+            "alarms": "times that publishers had to wait for memory or disk space",
+        },
+    ),
+    "store": (
+        "Writing to the database",
+        {
+            "units": "transactions", "read_only": "transactions that changed nothing",
+            "works": "pieces of work", "failed": "pieces of work that failed", "rows": "new rows",
+            "copied": "new rows written by COPY", "load_s": "time spent on reading rows",
+            "decide_s": "time spent on decisions", "write_s": "time spent on writing and committing",
+            "report_s": "time spent on actions after commits", "largest": "pieces of work in the largest transaction",
+            "went_back": "openings of the store after which earlier commits were missing",
+        },
+    ),
+}  # fmt: skip
 # Act in the audit log | what it does; acts on many messages begin with "bulk."
 ACTS_IN_LOG = {
     "ca.leave": "exclude from the change of the authority", "ca.roll": "change the authority",
@@ -142,7 +172,7 @@ NO_CERTIFICATES = (
 )  # fmt: skip
 TABLES: tuple[Mapping[Any, str], ...] = (
     WORDS, messages.WORDS, messages.MARKER_WORDS, WAITS, DESCRIPTIONS, VERDICT_WORDS, OUTCOMES, FILES, LABELS,
-    BULK_STATES, RESULTS, FIGURES, FACTS, ACTS_IN_LOG,
+    BULK_STATES, RESULTS, FIGURES, FACTS, ACTS_IN_LOG, *(words for _name, words in NODE_FIGURES.values()),
 )  # fmt: skip
 
 
@@ -161,6 +191,7 @@ def texts() -> Iterator[str]:
     for name, step in CHECKS.values():
         yield from (name, step)
     yield OTHER_CHECK[1]
+    yield from (name for name, _words in NODE_FIGURES.values())
     for cause in StuckCause:
         yield from map(str, cause.value)
     yield from (NoIdentity().text, NoAuthority().text, *NO_CERTIFICATES, *texts_of_settings())

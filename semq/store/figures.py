@@ -5,6 +5,8 @@ periods of a line are counted at once; nothing has to be summed up later, and ``
 periods first.
 """
 
+from datetime import timedelta
+
 from sqlalchemy import Connection, text
 
 from semq.store.figure_tables import COUNTED, among
@@ -27,10 +29,12 @@ SINCE = {Event.DELIVERED: Event.ACCEPTED, Event.DONE: Event.RECEIVED, Event.RELE
 SINCE_ROWS = ", ".join(f"({event:d}, {since:d})" for event, since in SINCE.items())
 UNIT_ROWS = ", ".join(f"({minutes}, '{unit}')" for minutes, unit in UNITS.items())
 
+LIMITS = {"day_before": 1, "two_days_before": 2, "eight_days_before": 8}  # days before the last counted line
 BEGIN = text("INSERT INTO semq_counted (number, at) VALUES (-1, '1970-01-01 UTC') ON CONFLICT DO NOTHING")
 # Just-in-time compilation takes longer than the count.
-LOCK = text("SELECT set_config('jit', 'off', true) FROM semq_counted FOR UPDATE")
-# Limits by time exclude partitions. A clock that was put back writes older lines; one that was ahead noted a later one.
+LOCK = text("SELECT set_config('jit', 'off', true), least(at, now()) AS at FROM semq_counted FOR UPDATE")
+# Limits by time keep partitions out of the plan, if they are constants. A clock that was put back writes older lines;
+# one that was ahead noted a later one.
 # A refusal after the acceptance is about one attempt and ends no document.
 COUNT = text(f"""
     WITH line AS MATERIALIZED (
@@ -38,7 +42,7 @@ COUNT = text(f"""
             split_part(target, '/', 2) = '{PIECES_USER}' OR detail LIKE '%{MARKER}' AS is_no_document
         FROM semq_ledger
         WHERE {among(COUNTED)} AND number > (SELECT number FROM semq_counted)
-            AND at >= (SELECT least(at, now()) - interval '1 day' FROM semq_counted)
+            AND at >= :day_before
         ORDER BY number LIMIT {LINES_MAX}
     ), timed AS (
         SELECT date_trunc('minute', l.at, 'UTC') AS at, l.side, l.event, l.target, count(*) AS documents,
@@ -50,10 +54,12 @@ COUNT = text(f"""
         LEFT JOIN LATERAL (
             SELECT max(f.at) AS at FROM semq_ledger f
             WHERE s.event IS NOT NULL AND f.lk0 = l.lk0 AND f.side = l.side AND f.event = s.since
+                AND f.at >= :two_days_before
                 AND f.at BETWEEN l.at - interval '1 day' AND l.at + interval '1 hour'
         ) b ON true
         WHERE NOT is_no_document AND NOT (l.event = {Event.REFUSED:d} AND l.side = {Side.SENDER:d} AND EXISTS (
             SELECT FROM semq_ledger a WHERE a.lk0 = l.lk0 AND a.event = {Event.ACCEPTED:d}
+                AND a.at >= :eight_days_before
                 AND a.at BETWEEN l.at - interval '7 days' AND l.at + interval '1 hour'))
         GROUP BY 1, 2, 3, 4, 6, 7
     ), added AS (
@@ -78,5 +84,7 @@ def count_lines(connection: Connection) -> int:
     """Count the lines that are not counted yet, at most ``LINES_MAX``; return their number."""
     with connection.begin():
         connection.execute(BEGIN)
-        connection.execute(LOCK)
-        return connection.execute(COUNT, {"bounds": [float(bound) for bound in BOUNDS_MS]}).scalar() or 0
+        counted_at = connection.execute(LOCK).one().at
+        limits = {name: counted_at - timedelta(days) for name, days in LIMITS.items()}
+        bounds = [float(bound) for bound in BOUNDS_MS]
+        return connection.execute(COUNT, {"bounds": bounds, **limits}).scalar() or 0

@@ -46,13 +46,9 @@ from spark_reconcile.judgement.situation import (
 from spark_reconcile.judgement.verdicts import RULES, VERDICT, Verdict
 from spark_reconcile.spark.session import small_table
 
-# Upper bounds of the buckets of latencies and ages, in milliseconds, with the labels in the report.
-LATENCIES = ((100, "≤ 0.1 s"), (1_000, "≤ 1 s"), (5_000, "≤ 5 s"), (15_000, "≤ 15 s"), (60_000, "≤ 1 min"),
-             (300_000, "≤ 5 min"), (3_600_000, "≤ 1 h"), (21_600_000, "≤ 6 h"), (86_400_000, "≤ 1 day"),
-             (None, "more"))  # fmt: skip
-AGES = ((900_000, "≤ 15 min"), (3_600_000, "≤ 1 h"), (14_400_000, "≤ 4 h"), (86_400_000, "≤ 1 day"),
-        (3 * 86_400_000, "≤ 3 days"), (7 * 86_400_000, "≤ 7 days"), (30 * 86_400_000, "≤ 30 days"),
-        (None, "more"))  # fmt: skip
+# Upper bounds of the buckets of latencies and ages, in milliseconds; a further bucket has what exceeds the last one.
+LATENCIES = (100, 1_000, 5_000, 15_000, 60_000, 300_000, 3_600_000, 21_600_000, 86_400_000)
+AGES = (900_000, 3_600_000, 14_400_000, 86_400_000, 3 * 86_400_000, 7 * 86_400_000, 30 * 86_400_000)
 
 
 FAR = 2**62  #: later than any time in a ledger
@@ -371,12 +367,11 @@ def _absent_at() -> Column:
     return F.expr(f"CASE {rows} END")
 
 
-def _bucket(value: Column, bounds: Sequence[tuple[int | None, str]]) -> Column:
+def _bucket(value: Column, bounds: Sequence[int]) -> Column:
     """Return the index of the first bound that the value does not exceed; null if the value is null."""
-    result = F.lit(len(bounds) - 1)
-    for index, (bound, _) in reversed(list(enumerate(bounds))):
-        if bound is not None:
-            result = F.when(value <= F.lit(bound), index).otherwise(result)
+    result = F.lit(len(bounds))
+    for index, bound in reversed(list(enumerate(bounds))):
+        result = F.when(value <= F.lit(bound), index).otherwise(result)
     return F.when(value.isNotNull(), result)
 
 

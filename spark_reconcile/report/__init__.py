@@ -18,7 +18,7 @@ The page needs no network and no script. Most of its numbers are also in summary
 | pairs      | pairs.csv, and the pairs on the page                                |
 | drill      | the details of each pair                                            |
 | labels     | headings of columns beside the cells, for narrow screens            |
-| words      | texts for events, states, durations and shares                      |
+| words      | texts for events, states, ages and shares                           |
 | summary    | summary.json                                                        |
 | metrics    | metrics.prom                                                        |
 | sheets     | files for spreadsheets                                              |

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from spark_reconcile.judgement.verdicts import VERDICT, advice
 from spark_reconcile.report.sheets import SheetSize, write_sheet
 from spark_reconcile.report.steps import next_steps
-from spark_reconcile.report.words import app_key_type, duration, pair_name
+from spark_reconcile.report.words import age, app_key_type, pair_name
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
 from spark_reconcile.tables import read_rows
@@ -144,7 +144,7 @@ def _derived(row: Row, settings: ReconcileSettings) -> Row:
         "taken": moment(row["taken_at"]),
         "recorded": moment(row["recorded_at"]),
         "ended": moment(row["ended_at"]),
-        "age": duration(row["age_ms"]),
+        "age": age(row["age_ms"]),
         "age_s": row["age_ms"] // 1000 if row["age_ms"] is not None else "",
         "carried": "yes" if row["scope"] == "carried" else "",
         "app_key_type": app_key_type(row),

@@ -24,7 +24,7 @@ from spark_reconcile.report.exceptions import Exceptions
 from spark_reconcile.report.findings import Findings
 from spark_reconcile.report.labels import labelled
 from spark_reconcile.report.pairs import Pairs
-from spark_reconcile.report.words import duration, event_words, percent, side_word
+from spark_reconcile.report.words import age, event_words, percent, side_word
 from spark_reconcile.report.work import PartyWork
 from spark_reconcile.settings import ReconcileSettings
 
@@ -72,7 +72,7 @@ def _render(content: PageContent, settings: ReconcileSettings, language: str) ->
         gaps_first=GAPS_FIRST,
         breaches_shown=BREACHES_SHOWN,
         documents_shown=DOCUMENTS_SHOWN,
-        duration=duration,
+        age=age,
         young_ms=settings.in_flight_s * 1000,
         verdicts=sections.verdicts(f, settings),
         sources=sections.sources(f, settings),

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Any
 
+from semq.durations import classes, duration, longer
 from spark_reconcile.judgement.assessment import AGES, LATENCIES
 from spark_reconcile.judgement.verdicts import EXCEPTIONS, VERDICT, VERDICTS
 from spark_reconcile.language import _
 from spark_reconcile.report.figures import VerdictFigures
 from spark_reconcile.report.findings import Findings, Tally
-from spark_reconcile.report.words import duration, longer, off_by, percent_above, span
+from spark_reconcile.report.words import off_by, percent_above
 from spark_reconcile.run.limits import Breach
 from spark_reconcile.settings import Limit, ReconcileSettings
 from spark_reconcile.sources.clocks import WRONG_FROM_MS, Skew
@@ -53,7 +54,7 @@ def breach_words(breach: Breach, figures: VerdictFigures | None = None) -> str:
         share = percent_above(breach.found, breach.accepted)
         measured = _("%(share)s of %(of)s messages (%(new)s)") % {"share": share, "of": f"{breach.of:,}", "new": new}
     else:
-        age = longer(int(breach.found) * 1000, int(breach.accepted) * 1000)
+        age = longer(int(breach.found), int(breach.accepted))
         measured = _("the oldest is %(age)s old") % {"age": age}
     return measured + _("; accepted: %(limit)s") % {"limit": _accepted(breach.what, breach.accepted)}
 
@@ -63,7 +64,7 @@ def _accepted(what: str, value: float) -> str:
         return _("at most %(value)s") % {"value": f"{value:,.0f}"} if value else _("none")
     if what == "max_rate":
         return _("at most %(value)s") % {"value": f"{100 * value:.12g} %"}
-    return _("at most %(value)s old") % {"value": duration(int(value) * 1000, 4)}
+    return _("at most %(value)s old") % {"value": duration(int(value), 4)}
 
 
 def sources(findings: Findings, settings: ReconcileSettings) -> dict[str, list[dict[str, Any]]]:
@@ -112,16 +113,16 @@ def _clock_words(skew: Skew | None) -> str:
     if skew is None:
         return _("not known")
     if not skew.is_known_to_differ:
-        return _("right to within %(time)s") % {"time": span(skew.within_ms)}
+        return _("right to within %(time)s") % {"time": duration(skew.within_ms / 1000)}
     unsteady = _(" (unsteady)") if skew.agreeing * 2 < skew.of else ""
-    return f"{off_by(skew.ms)} ± {span(skew.within_ms)}{unsteady}"
+    return f"{off_by(skew.ms)} ± {duration(skew.within_ms / 1000)}{unsteady}"
 
 
 def precision(findings: Findings) -> dict[str, Any]:
     """Return the precision of latencies: the largest uncertainty of a clock, and the number of unknown clocks."""
     worst = max((skew.within_ms for skew in findings.skews.values()), default=None)
     nodes = {source.node for source in findings.sources if source.is_used} - findings.hubs
-    return {"worst": None if worst is None else span(worst), "unknown": len(nodes - findings.skews.keys())}
+    return {"worst": None if worst is None else duration(worst / 1000), "unknown": len(nodes - findings.skews.keys())}
 
 
 def trend(findings: Findings, facts: dict[str, Any], history: History) -> dict[str, Any] | None:
@@ -154,7 +155,7 @@ def trend(findings: Findings, facts: dict[str, Any], history: History) -> dict[s
 
 def ages(tally: Tally) -> list[dict[str, Any]]:
     """Return exceptions and open messages by age, including those of earlier dates; empty if there are none."""
-    rows: list[dict[str, Any]] = [{"age": label, "exceptions": 0, "open": 0, "messages": 0} for _, label in AGES]
+    rows: list[dict[str, Any]] = [{"age": label, "exceptions": 0, "open": 0, "messages": 0} for label in classes(AGES)]
     columns = {"exception": "exceptions", "open": "open"}
     for (_scope, verdict, bucket), count in tally.ages.items():
         kind = VERDICT[verdict].kind
@@ -166,9 +167,9 @@ def ages(tally: Tally) -> list[dict[str, Any]]:
 
 def latency(tally: Tally) -> list[dict[str, Any]]:
     """Return the messages of the date by time from acceptance to record; empty if none was recorded."""
-    counts = [tally.latencies.get(bucket, 0) for bucket in range(len(LATENCIES))]
+    counts = [tally.latencies.get(bucket, 0) for bucket in range(len(LATENCIES) + 1)]
     total, so_far, rows = sum(counts), 0, []
-    for (_bound, label), count in zip(LATENCIES, counts, strict=True):
+    for label, count in zip(classes(LATENCIES), counts, strict=True):
         so_far += count
         rows.append({"within": label, "messages": count, "so_far": so_far, "total": total})
     return rows if total else []

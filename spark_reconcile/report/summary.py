@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from semq.durations import classes
 from spark_reconcile.judgement.assessment import AGES, LATENCIES
 from spark_reconcile.judgement.verdicts import VERDICT
 from spark_reconcile.report.exceptions import Exceptions
@@ -69,14 +70,16 @@ def _findings(tally: Tally, scope: str) -> list[dict[str, Any]]:
 
 def _ages(tally: Tally, scope: str) -> list[dict[str, Any]]:
     return [
-        {"verdict": verdict, "age": AGES[bucket][1], "messages": count}
+        {"verdict": verdict, "age": classes(AGES)[bucket], "messages": count}
         for (age_scope, verdict, bucket), count in sorted(tally.ages.items())
         if age_scope == scope
     ]
 
 
 def _latency(tally: Tally) -> list[dict[str, Any]]:
-    return [{"within": LATENCIES[bucket][1], "messages": count} for bucket, count in sorted(tally.latencies.items())]
+    return [
+        {"within": classes(LATENCIES)[bucket], "messages": count} for bucket, count in sorted(tally.latencies.items())
+    ]
 
 
 def _pair(pair: Pair, tally: Tally) -> dict[str, Any]:

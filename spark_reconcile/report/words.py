@@ -1,9 +1,10 @@
-"""Texts of the report: events and states in words, durations and shares."""
+"""Texts of the report: events and states in words, ages and shares."""
 
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
+from semq.durations import duration
 from semq.store.rows import Event, Side
 from spark_reconcile.language import _
 
@@ -98,43 +99,15 @@ def side_word(side: int | None) -> str:
     return SIDES[Side(side)] if side in {int(member) for member in Side} else "?"
 
 
-_UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-
-
-def duration(ms: int | None, units: int = 2) -> str:
-    """Return a duration in at most ``units`` units, from the largest that occurs; empty for None."""
-    if ms is None:
-        return ""
-    return " ".join(f"{count} {unit}" for count, _, unit in _split(ms, units) if count) or "0 s"
-
-
-def span(ms: int) -> str:
-    """Return a time below ten seconds in seconds with two digits, a longer one as a duration."""
-    if ms < 10_000:
-        return f"{ms / 1000:.2g} s" if ms < 1000 else f"{ms / 1000:.1f} s"
-    return duration(round(ms, -3))
+def age(ms: int | None) -> str:
+    """Return a duration as text; empty for None."""
+    return "" if ms is None else duration(ms / 1000)
 
 
 def off_by(ms: int) -> str:
     """Return by how much a clock is fast or slow."""
     text = _("fast by %(time)s") if ms > 0 else _("slow by %(time)s")
-    return text % {"time": span(abs(ms))}
-
-
-def longer(ms: int, than_ms: int) -> str:
-    """Return a duration in as many units as are needed to show that it is longer than ``than_ms``."""
-    sufficient = (units for units in (2, 3, 4) if sum(n * size for n, size, _ in _split(ms, units)) * 1000 > than_ms)
-    return duration(ms, next(sufficient, 4))
-
-
-def _split(ms: int, units: int) -> list[tuple[int, int, str]]:
-    seconds = ms // 1000
-    parts: list[tuple[int, int, str]] = []
-    for size, unit in _UNITS:
-        if seconds >= size or parts:
-            parts.append((seconds // size, size, unit))
-            seconds %= size
-    return parts[:units]
+    return text % {"time": duration(abs(ms) / 1000)}
 
 
 def percent(part: float, of: float) -> str:

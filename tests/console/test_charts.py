@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from semq.console.charts import _nice, _path, axis, charts_of, duration
+from semq.console.charts import _nice, _path, axis, charts_of, latency_text
 
 
 def test_a_chart_has_a_path_and_a_text_for_each_figure() -> None:
@@ -41,7 +41,7 @@ def test_the_upper_edge_is_a_round_number(most: int, top: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bound_ms", "text"), [(200, "≤ 200 ms"), (5000, "≤ 5 s"), (300_000, "≤ 5 min"), (86_400_000, "≤ 24 h")]
+    ("bound_ms", "text"), [(200, "≤ 200 ms"), (5000, "≤ 5 s"), (300_000, "≤ 5 min"), (86_400_000, "≤ 1 d")]
 )
 def test_a_latency_is_an_upper_bound(bound_ms: int, text: str) -> None:
-    assert duration(str, bound_ms) == text
+    assert latency_text(bound_ms) == text

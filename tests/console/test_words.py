@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 from babel.messages.pofile import read_po
 
+from semq.answers.status import AmqpFigures, WriterCounters
 from semq.console.charts import DOCUMENTS
-from semq.console.words import ACTS_IN_LOG, CHECKS, FIGURES
+from semq.console.words import ACTS_IN_LOG, CHECKS, FIGURES, NODE_FIGURES
+from semq.counters import COUNTERS
 from semq.service.monitoring import health
 from semq.service.node import PROGRAMS
 from semq.service.operations.figures import BACKLOGS
@@ -52,6 +54,13 @@ def test_every_act_in_the_audit_log_has_words(kind: str) -> None:
 def test_every_figure_over_time_has_a_name() -> None:
     charts = {name for charts in DOCUMENTS.values() for title, kinds in charts for name in (title, *kinds)}
     assert {*charts, *KINDS, *(queue for queues in BACKLOGS.values() for queue in queues)} == FIGURES.keys()
+
+
+def test_every_figure_of_the_state_of_a_node_has_words() -> None:
+    fields = {"amqp": AmqpFigures.__struct_fields__, "store": WriterCounters.__struct_fields__, "counters": COUNTERS}
+    assert {part: {*words} for part, (_name, words) in NODE_FIGURES.items()} == {
+        part: {*names} for part, names in fields.items()
+    }
 
 
 @pytest.mark.parametrize("package", [CONSOLE, WEB, RECONCILIATION], ids=["console", "web", "reports"])

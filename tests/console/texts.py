@@ -9,7 +9,6 @@ from babel.messages.extract import extract
 import semq.console
 import semq.web
 import spark_reconcile
-from semq.console.display import UNITS
 from semq.console.words import texts as texts_of_console
 from semq.web.transport.failures import ON_PAGES
 from spark_reconcile.judgement.verdicts import FINDINGS, SUBMIT_AGAIN, VERDICTS
@@ -92,5 +91,4 @@ def in_errors() -> Iterator[str]:
 
 def all_texts(package: Path) -> set[str]:
     """Return all texts of the web process, of the console or of the reports of the reconciliation."""
-    units = {words for _, words in UNITS} if package == CONSOLE else set()
-    return {*in_templates(package), *in_modules(package), *TABLES[package](), *units} - {""}
+    return {*in_templates(package), *in_modules(package), *TABLES[package]()} - {""}

@@ -6,11 +6,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import Connection, text
 
+from bench.http.large_tables import fill
 from semq.store import figures
 from semq.store.figures import BOUNDS_MS, DAY, HOUR, MINUTE, NO_LATENCY, count_lines
 from semq.store.postgres.migration import engine_of
 from semq.store.rows import Event, Side
 from semq.umx_t.pieces import PIECES_USER
+from tests.store.ledger_plans import scans_of
 
 NOON = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(hours=12)
 LINE = text(
@@ -119,6 +121,14 @@ def test_a_count_reads_only_new_lines_by_the_index_and_partitions_of_the_time(co
         write(connection, number, Event.ACCEPTED)
     count_lines(connection)
     connection.execute(text("SET enable_seqscan = off"))
-    bounds = {"bounds": [float(bound) for bound in BOUNDS_MS]}
-    plan = "\n".join(connection.execute(text(f"EXPLAIN {figures.COUNT.text}"), bounds).scalars())
+    values = {"bounds": [float(bound) for bound in BOUNDS_MS], **dict.fromkeys(figures.LIMITS, NOON)}
+    plan = "\n".join(connection.execute(text(f"EXPLAIN {figures.COUNT.text}"), values).scalars())
     assert "semq_ledger_other_number_idx" in plan
+
+
+def test_a_count_plans_the_partitions_of_the_last_days_only(database: str, connection: Connection) -> None:
+    fill(database, 1, 3000, days=30)
+    (first,) = scans_of(connection, lambda: count_lines(connection))
+    assert first > 60  # three tables of 30 days
+    (next_,) = scans_of(connection, lambda: count_lines(connection))
+    assert next_ < 30

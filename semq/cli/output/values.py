@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from semq.durations import duration
 from semq.moments import in_local, local_text, time_of_day
 from semq.sizes import size
 from semq.status_words import WORDS
 
 SIZE_SUFFIXES = ("size", "bytes")  # ends of the names of sizes
 TEXTS_OF_NODES = frozenset({"detail", "error", "last_error", "output", "text"})  # names of texts with times in UTC
-UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def moment(milliseconds: object) -> str:
@@ -45,12 +45,7 @@ def age_of(text: object) -> str:
         seconds = int((datetime.now().astimezone() - datetime.fromisoformat(str(text)).astimezone()).total_seconds())
     except (ValueError, OverflowError, OSError):
         return ""
-    parts = []
-    for unit, name in UNITS:
-        if seconds >= unit:
-            parts.append(f"{seconds // unit} {name}")
-            seconds %= unit
-    return " ".join(parts[:2]) or "0 s"
+    return duration(max(seconds, 0))
 
 
 def counted(number: object, noun: str, plural: str = "") -> str:

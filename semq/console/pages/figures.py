@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from semq.console.charts import DOCUMENTS, TIMED, axis, charts_of, duration
+from semq.console.charts import DOCUMENTS, TIMED, axis, charts_of, latency_text
 from semq.console.display import show, translator
 from semq.console.live import LIVE
 from semq.console.words import FIGURES
@@ -38,7 +38,7 @@ async def figures(visit: Visit) -> Response:
         documents, backlog, latency = (row.get(name, {}) for name in ("documents", "backlog", "latency"))
         numbers: list[object] = [documents.get(name, 0) for name in kinds] + [backlog.get(name, 0) for name in queues]
         found = [latency.get(name) for name in TIMED[kind]]
-        times = [duration(_, one.get(part)) if one else "" for one in found for part in ("median_ms", "p99_ms")]
+        times = [latency_text(one.get(part)) if one else "" for one in found for part in ("median_ms", "p99_ms")]
         return numbers + times
 
     points = [point for point in reversed(traffic["points"]) if point.get("documents")]

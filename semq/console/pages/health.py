@@ -1,17 +1,18 @@
 """The page of health: checks with their next steps, violations by peers, and figures of the node."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from starlette.responses import Response
 
-from semq.console.display import show
+from semq.console.display import show, translator
 from semq.console.live import LIVE
 from semq.console.pages.overview import worded_checks
+from semq.console.words import NODE_FIGURES
+from semq.durations import duration
+from semq.sizes import size
 from semq.web.pages.visit import Visit, page
-
-PARTS = ("counters", "amqp", "store")
 
 
 async def health(visit: Visit) -> Response:
@@ -19,14 +20,23 @@ async def health(visit: Visit) -> Response:
     answer, status = await asyncio.gather(visit.ask("node.health"), visit.ask("node.status"))
     return show(
         visit, "health.html", checks=worded_checks(visit, answer["checks"]), verdict=answer["verdict"], status=status,
-        figures=list(_figures(status)), live=LIVE,
+        figures=list(_figures(translator(visit), status)), live=LIVE,
     )  # fmt: skip
 
 
-def _figures(status: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:
-    for part in PARTS:
-        for name, value in sorted((status.get(part) or {}).items()):
-            yield part, name, round(value, 3) if isinstance(value, float) else value
+def _figures(_: Callable[[str], str], status: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
+    """Yield the parts of the state with their figures: in words, code, value."""
+    for part, (title, words) in NODE_FIGURES.items():
+        values: Mapping[str, Any] = status.get(part) or {}
+        rows = [(_(words[name]) if name in words else "", name, _text(name, values[name])) for name in values]
+        if rows:
+            yield _(title), sorted(rows)
+
+
+def _text(name: str, value: float) -> str:
+    if name.endswith("_bytes"):
+        return size(value)
+    return duration(value) if name.endswith("_s") else f"{value:,}"
 
 
 ROUTES = [page("/health", health)]

@@ -9,9 +9,10 @@ from typing import Any
 from starlette.responses import Response
 
 from semq.console import runs
-from semq.console.display import href, show, span, translator
+from semq.console.display import href, show, translator
 from semq.console.runs import RunFolder
 from semq.console.words import FILES, OUTCOMES
+from semq.durations import duration
 from semq.web.errors import NoSuchPage
 from semq.web.pages.visit import Visit, page
 from spark_reconcile.judgement.verdicts import VERDICT, next_step
@@ -98,7 +99,7 @@ def breach_words(_: Callable[[str], str], breach: Mapping[str, Any]) -> str:
 
     def text(value: float) -> str:
         if breach["what"] == "max_age_s":
-            return span(_, value)
+            return duration(value)
         return f"{100 * value:.3g} %" if breach["what"] == "max_rate" else f"{value:,.0f}"
 
     return _("%(found)s; accepted: %(accepted)s") % {name: text(breach[name]) for name in ("found", "accepted")}

@@ -40,6 +40,8 @@ def groups(connection: Connection, late_before_ms: int, sent: Marks, received: M
 
     ``sent`` and ``received`` are the marked rows of the two queues, which form groups of their own.
     """
+    # In one process: parallel ones would sort all rows, on the processors that pages and node need meanwhile.
+    connection.execute(select(func.set_config("max_parallel_workers_per_gather", "0", True)))
     late_before = func.to_timestamp(late_before_ms / 1000)
     sent_groups = _divided(connection, _sent(late_before), OUT.object_id, sent, _outbound)
     return sent_groups + _divided(connection, _received(late_before), IN.bref, received, _inbound)

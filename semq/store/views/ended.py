@@ -4,10 +4,13 @@ A page reads at most ``LINES_MAX`` lines, by the partial indexes of ``figure_tab
 Type, key and size are in another line of the document, so a filter by them reads fewer lines.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeVar
 
+from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import Connection, Select, and_, case, cast, func, literal_column, or_, select, text, true, tuple_
 from sqlalchemy.dialects.postgresql import INTERVAL
 from sqlalchemy.sql.elements import ColumnElement
@@ -39,6 +42,7 @@ ENDS: dict[Side, tuple[Event, ...]] = {
 }  # fmt: skip
 SIDES = {"outbound": (Side.SENDER, Side.HUB), "inbound": (Side.RECEIVER,), "submitted": ()}
 L = semq_ledger.c
+AnyFilter = TypeVar("AnyFilter", bound=MessageFilter)
 
 
 def outcome_of(side: int, event: int) -> str:
@@ -52,20 +56,18 @@ def ended_page(connection: Connection, wanted: Search) -> MessagePage:
     first = NUMBER_MAX if wanted.is_descending else 0
     begin = first if wanted.line is None else wanted.line
     most = JOINED_MAX if _is_joined(wanted) else LINES_MAX
-    window = _window(wanted, begin, most)
-    query = _documents(window, wanted, with_first=True)
+    extent = _extent(connection, _window(wanted, begin, most))
+    within = _within(wanted, extent)
+    query = _documents(_window(within, begin, most), within, with_first=True)
     number = query.selected_columns.number
     query = query.order_by(number.desc() if wanted.is_descending else number).limit(wanted.limit)
     found = connection.execute(query).all()
     rows = [_facts(row) for row in found]
-    if len(found) == wanted.limit:  # the other lines of the window were not read
+    if len(found) == wanted.limit:  # the other lines of the window were not compared
         return {"rows": rows, "next": {"line": found[-1].number}, "looked_at": len(found)}
-    lines = window.subquery()
-    last = func.min if wanted.is_descending else func.max
-    figures = select(func.count(), last(lines.c.number), last(lines.c.at)).select_from(lines)
-    size, last_number, last_at = connection.execute(figures).one()
-    has_more = size == most and not _is_past(wanted, last_at)
-    return {"rows": rows, "next": {"line": last_number} if has_more else None, "looked_at": int(size)}
+    last = (extent.least, extent.first_at) if wanted.is_descending else (extent.greatest, extent.last_at)
+    has_more = extent.lines == most and not _is_past(wanted, last[1])
+    return {"rows": rows, "next": {"line": last[0]} if has_more else None, "looked_at": extent.lines}
 
 
 class EndedSums(TypedDict):
@@ -87,17 +89,43 @@ def count_ended(connection: Connection, wanted: MessageFilter, is_counted: bool 
         rows, is_complete = connection.execute(_figures(wanted)).all(), True
     else:
         most = COUNTED_JOINED_MAX if _is_joined(wanted) else COUNTED_MAX
-        window = _window(wanted, NUMBER_MAX, most)
-        query = _documents(window, wanted, with_first=_is_joined(wanted)).subquery()
+        extent = _extent(connection, _window(wanted, NUMBER_MAX, most))
+        within = _within(wanted, extent)
+        query = _documents(_window(within, NUMBER_MAX, most), within, with_first=_is_joined(wanted)).subquery()
         rows = connection.execute(
             select(query.c.side, query.c.event, func.count()).group_by(query.c.side, query.c.event)
         ).all()
-        size = connection.execute(select(func.count()).select_from(window.subquery())).scalar_one()
-        is_complete = size < most
+        is_complete = extent.lines < most
     for side, event, documents in rows:
         by_outcome[outcome_of(side, event)] += int(documents)
     matches = sum(by_outcome.values())
     return {"matches": matches, "by_outcome": dict(by_outcome), "is_complete": is_complete}
+
+
+class _Extent(Struct, frozen=True):
+    """Number of lines of a window, their least and greatest number, and their first and last time, if it has lines."""
+
+    lines: int
+    least: int
+    greatest: int
+    first_at: Any
+    last_at: Any
+
+
+def _extent(connection: Connection, window: Select[Any]) -> _Extent:
+    lines = window.subquery()
+    number, at = lines.c.number, lines.c.at
+    figures = (func.count(), func.min(number), func.max(number), func.min(at), func.max(at))
+    return _Extent(*connection.execute(select(*figures).select_from(lines)).one())
+
+
+def _within(wanted: AnyFilter, extent: _Extent) -> AnyFilter:
+    """Return a filter with the period of the lines of a window: only constants keep partitions out of a plan."""
+    if not extent.lines:
+        return wanted
+    first_ms, last_ms = (math.floor(at.timestamp() * 1000) for at in (extent.first_at, extent.last_at))
+    until_ms = last_ms + 1 if wanted.until_ms is None else min(wanted.until_ms, last_ms + 1)
+    return replace(wanted, since_ms=max(wanted.since_ms or 0, first_ms), until_ms=until_ms)
 
 
 def _is_joined(wanted: MessageFilter) -> bool:

@@ -7,11 +7,12 @@ The error of a document is in the last ledger line about its parking or refusal.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, or_, select
+from sqlalchemy import Connection, and_, func, or_, select
 
 from semq.answers.messages import MessageRow
 from semq.store.rows import Event
 from semq.store.tables import semq_ledger
+from semq.store.views.ended import DAY_MS, NEAR_DAYS
 from semq.store.views.messages import NAMES, RETURNED
 from semq.store.views.names import find_messages
 from semq.store.views.pages import Subset
@@ -59,10 +60,16 @@ def is_failed(row: Mapping[str, Any]) -> bool:
 
 def with_errors(connection: Connection, rows: Sequence[MessageRow]) -> list[MessageRow]:
     """Return the rows, each with its last ``error`` and the time ``failed_at``, from the ledger."""
+    if not rows:
+        return []
     c = semq_ledger.c
+    # A constant, which keeps older partitions out of the plan; earlier than the rows, for a clock that was put back.
+    since_ms = min(row["at"] for row in rows) - NEAR_DAYS * DAY_MS
     sent = (Event.REJECTED, Event.REFUSED, Event.UNKNOWN)
     events = {Event.PARKED: "inbound", **dict.fromkeys(sent, "outbound")}
-    query = select(c.lk0, c.event, c.at, c.detail).where(c.lk0.in_([row["lk0"] for row in rows]), c.event.in_(events))
+    query = select(c.lk0, c.event, c.at, c.detail).where(
+        c.lk0.in_([row["lk0"] for row in rows]), c.event.in_(events), c.at >= func.to_timestamp(since_ms / 1000)
+    )
     errors: dict[tuple[str, str], MessageRow] = {
         (events[Event(line.event)], line.lk0): {
             "error": line.detail.strip(),

@@ -1,4 +1,4 @@
-"""Words of the report: for every event and state of a message, for durations and for shares."""
+"""Words of the report: for every event and state of a message, and for shares."""
 
 import pytest
 
@@ -7,12 +7,11 @@ from spark_reconcile.extracts.events import EVENTS_OF
 from spark_reconcile.judgement.situation import HUBS, RECEIVERS, SENDERS
 from spark_reconcile.report.words import (
     STATE_WORDS,
+    age,
     app_key_type,
-    duration,
     event_words,
     percent,
     side_word,
-    span,
     state_words,
 )  # fmt: skip
 
@@ -43,27 +42,8 @@ def test_business_keys_are_shown_as_far_as_disclosed() -> None:
     assert app_key_type({"app_domain": None, "app_type": "", "app_subtype": None}) == app_key_type({}) == ""
 
 
-@pytest.mark.parametrize(
-    ("ms", "words"), [(86, "0.086 s"), (1_240, "1.2 s"), (61_000, "1 min 1 s"), (3_599_990, "1 h")]
-)
-def test_spans_below_ten_seconds_have_two_digits_and_longer_ones_two_units(ms: int, words: str) -> None:
-    assert span(ms) == words
-
-
-@pytest.mark.parametrize(
-    ("ms", "words"),
-    [
-        (None, ""),
-        (0, "0 s"),
-        (59_999, "59 s"),
-        (61_000, "1 min 1 s"),
-        (3_600_000, "1 h"),
-        (3_700_000, "1 h 1 min"),
-        (90_000_000, "1 d 1 h"),
-    ],
-)
-def test_durations_have_at_most_two_units(ms: int | None, words: str) -> None:
-    assert duration(ms) == words
+def test_an_unknown_age_has_no_words() -> None:
+    assert (age(None), age(61_000)) == ("", "1 min 1 s")
 
 
 @pytest.mark.parametrize(

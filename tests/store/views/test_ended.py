@@ -6,12 +6,14 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import Connection, event, text
 
+from bench.http.large_tables import fill
 from semq.store.figures import count_lines
 from semq.store.rows import Event, Side
 from semq.store.views import ended
 from semq.store.views.ended import DAY_MS, count_ended, ended_page
 from semq.store.views.pages import search_page
 from semq.store.views.selection import MessageFilter, Search
+from tests.store.ledger_plans import scans_of
 from tests.store.test_figures import NOON, connection, write
 from tests.store.views.test_pages import all_pages, scanned
 
@@ -135,6 +137,16 @@ def test_a_page_of_a_long_ledger_reads_its_window_by_an_index(
     for statement, parameters in statements:
         [[plan]] = connection.exec_driver_sql(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", parameters)
         assert scanned(plan[0]["Plan"]) <= 2 * most, plan
+
+
+def test_a_page_without_a_period_plans_the_partitions_of_its_lines(
+    database: str, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ended, "LINES_MAX", 100)
+    fill(database, 1, 3000, days=30)
+    window, page = scans_of(connection, lambda: ended_page(connection, Search(ended=True, state="DELIVERED", limit=10)))
+    assert window >= 30  # each partition once
+    assert page < 90  # the window, the first lines near it and, of documents that took longer, in older partitions
 
 
 @pytest.mark.parametrize("wanted", [MessageFilter(ended=True, key="K-old"), MessageFilter(ended=True, type="contract")])

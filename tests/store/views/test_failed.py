@@ -4,10 +4,11 @@ import psycopg
 from sqlalchemy import create_engine
 
 from bench.http.large_tables import FIRST_ID, fill
-from semq.store.views.failed import FAILED
+from semq.store.views.failed import FAILED, with_errors
 from semq.store.views.messages import RETURNED
 from semq.store.views.pages import search_page
 from semq.store.views.selection import Search
+from tests.store.ledger_plans import scans_of
 
 REFUSED, UNREADABLE = "SEMQ-1206", "SEMQ-5204"
 FAILURES = f"""
@@ -42,3 +43,16 @@ def test_a_code_selects_the_failed_documents_of_both_queues_with_this_reason(dat
         "SEMQ-9": set(),
     }
     assert listed == {1}
+
+
+def test_errors_of_new_documents_are_searched_in_the_partitions_since_then(database: str) -> None:
+    fill(database, 10, 300, days=30)
+    with psycopg.connect(database) as connection:
+        connection.execute(FAILURES)
+    engine = create_engine(database.replace("postgresql://", "postgresql+psycopg://"))
+    with engine.connect() as reader:
+        rows = search_page(reader, Search(), FAILED)["rows"]
+        (scans,) = scans_of(reader, lambda: with_errors(reader, rows))
+        assert scans < 15
+        assert scans_of(reader, lambda: with_errors(reader, [])) == []
+    engine.dispose()

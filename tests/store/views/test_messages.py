@@ -51,5 +51,5 @@ def test_the_last_line_decides_the_state_that_sql_tells(reader: Connection) -> N
 def test_a_trace_and_the_last_error_follow_the_lines(reader: Connection) -> None:
     events = [line["event"] for line in trace(reader, LK0)]
     assert events == ["ACCEPTED", "SENT", "REFUSED", "REJECTED", "OPERATOR", "OPERATOR"]
-    (row,) = with_errors(reader, [{"side": "outbound", "lk0": LK0}])
+    (row,) = with_errors(reader, [{"side": "outbound", "lk0": LK0, "at": 0}])
     assert row["error"] == "SEMQ-1206 last"
