@@ -10,6 +10,7 @@ from semq.service.operations.outlook import WAITS
 
 LANES = ("sender", "hub", "receiver")
 CLASS = re.compile(r"SaveFwd=(?P<save_fwd>[123]) Ack2=(?P<ack2>[01])")  # the detail of ACCEPTED begins with it
+COPY = re.compile(r"^copy (?P<name>[\d.]+)$")  # the detail of STORED: the LK1 of the hub's copy
 GAP_S = 60  # shortest pause that is shown
 # Side of a waiting row | lane of its next event
 LANE_OF = {"outbound": "sender", "inbound": "receiver", "relayed": "hub"}
@@ -58,10 +59,10 @@ def time_line(_: Callable[[str], str], events: Sequence[Mapping[str, Any]]) -> l
 
 
 def _detail(_: Callable[[str], str], text: str) -> str:
-    """Return the detail of a ledger line, with the delivery class of an accepted document in words."""
+    """Return the detail of a ledger line, translated, with the delivery class of an accepted document in words."""
     accepted = CLASS.match(text)
     if accepted is None:
-        return text
+        return COPY.sub(lambda copy: _("copy %(name)s") % {"name": copy["name"]}, _(text) if text else "")
     receipt = _("with a receipt of the receiver") if accepted["ack2"] == "1" else _("without a receipt of the receiver")
     return ", ".join((_("delivery class %(n)s") % {"n": accepted["save_fwd"]}, receipt)) + text[accepted.end() :]
 

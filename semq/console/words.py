@@ -171,8 +171,9 @@ NO_CERTIFICATES = (
     "This node gets no certificates from a hub: it has no link to a hub with TLS.",
 )  # fmt: skip
 TABLES: tuple[Mapping[Any, str], ...] = (
-    WORDS, messages.WORDS, messages.MARKER_WORDS, WAITS, DESCRIPTIONS, VERDICT_WORDS, OUTCOMES, FILES, LABELS,
-    BULK_STATES, RESULTS, FIGURES, FACTS, ACTS_IN_LOG, *(words for _name, words in NODE_FIGURES.values()),
+    WORDS, messages.WORDS, messages.MARKER_WORDS, messages.DETAIL_WORDS, WAITS, DESCRIPTIONS, VERDICT_WORDS, OUTCOMES,
+    FILES, LABELS, BULK_STATES, RESULTS, FIGURES, FACTS, ACTS_IN_LOG,
+    *(words for _name, words in NODE_FIGURES.values()),
 )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ VERSION_DIGITS = 18  # largest number of digits of a version
 async def definitions(visit: Visit) -> Response:
     """Show the definitions in force, and a field for proposed ones."""
     answer = await visit.ask("definitions.export")
-    return show(visit, "definitions.html", version=answer["version"], document=answer["document"], proposed=None)
+    return show(visit, "definitions.html", in_force=answer["version"], document=answer["document"], proposed=None)
 
 
 async def export(visit: Visit) -> Response:
@@ -41,7 +41,7 @@ async def compare(visit: Visit) -> Response:
         problem = str(error)
     lines = _difference(str(answer["document"]), proposed)
     return show(
-        visit, "definitions.html", version=answer["version"], document=answer["document"], proposed=proposed,
+        visit, "definitions.html", in_force=answer["version"], document=answer["document"], proposed=proposed,
         problem=problem, difference=difference, lines=lines,
     )  # fmt: skip
 

@@ -28,9 +28,10 @@ def _figures(_: Callable[[str], str], status: Mapping[str, Any]) -> Iterator[tup
     """Yield the parts of the state with their figures: in words, code, value."""
     for part, (title, words) in NODE_FIGURES.items():
         values: Mapping[str, Any] = status.get(part) or {}
-        rows = [(_(words[name]) if name in words else "", name, _text(name, values[name])) for name in values]
-        if rows:
-            yield _(title), sorted(rows)
+        names = [*(name for name in words if name in values), *sorted(values.keys() - words.keys())]
+        if names:
+            rows = ((_(words[name]) if name in words else "", name, _text(name, values[name])) for name in names)
+            yield _(title), list(rows)
 
 
 def _text(name: str, value: float) -> str:

@@ -178,6 +178,7 @@ def _line(row: Row[Any]) -> TracedLine:
         words, detail = MARKER_WORDS[event], detail.removesuffix(MARKER).removesuffix("; ")
     if event in REPEATED_IN_DETAIL and detail in SENDER_EVENTS:
         detail = ""
+    detail = DETAIL_WORDS.get(detail, detail)
     return {
         "at": round(row.at.timestamp() * 1000),
         "side": Side(row.side).name.lower(),
@@ -195,7 +196,23 @@ def _line(row: Row[Any]) -> TracedLine:
 
 # Events whose detail may be the name of a ``SenderEvent``, which says no more than the event: it is left out.
 REPEATED_IN_DETAIL = frozenset({Event.SENT, Event.FORWARDED, Event.STORED, Event.DELIVERED})
-SENDER_EVENTS = frozenset(event.name for event in SenderEvent)
+SENDER_EVENTS = frozenset({*(event.name for event in SenderEvent), "again"})
+# Detail that is the name of an event | why the message is sent again
+DETAIL_WORDS: dict[str, str] = {
+    SenderEvent.fwd_failed.name: "the hub could not forward it",
+    SenderEvent.gone.name: "the hub no longer has its copy",
+    SenderEvent.unavail.name: "the store of the hub that has its copy does not answer",
+    SenderEvent.not_here.name: "the receiver does not have it",
+    SenderEvent.offline.name: "the receiver is offline, and the hub has no copy",
+    SenderEvent.resend.name: "an operator requested it, or it needs a new signature",
+    SenderEvent.not_here_bare.name: "the receiver does not have it, and this node has no payload any more",
+    SenderEvent.cancel.name: "cancelled or expired",
+    SenderEvent.ask.name: "no answer came in time",
+    SenderEvent.refused.name: "the hub refused it",
+    SenderEvent.returned.name: "an operator of the hub refused its copy",
+    SenderEvent.returned_late.name: "an operator of the hub refused its copy",
+    SenderEvent.refused_again.name: "the hub refused it; an earlier copy may have arrived",
+}
 WORDS: dict[Event, str] = {
     Event.ACCEPTED: "accepted from an application",
     Event.SENT: "sent",

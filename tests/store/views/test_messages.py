@@ -10,7 +10,8 @@ from sqlalchemy import Connection, create_engine, text
 from semq.store.rows import Event, Side
 from semq.store.views.failed import with_errors
 from semq.store.views.groups import CONTINUES
-from semq.store.views.messages import trace
+from semq.store.views.messages import DETAIL_WORDS, trace
+from semq.umx_t.grids import SENDER, SENDER_12, SenderState
 
 LK0, NEXT, LAST = (f"1.10008.1.1.ab.{number}" for number in (1, 2, 3))
 NOW = datetime.now(UTC)
@@ -53,3 +54,13 @@ def test_a_trace_and_the_last_error_follow_the_lines(reader: Connection) -> None
     assert events == ["ACCEPTED", "SENT", "REFUSED", "REJECTED", "OPERATOR", "OPERATOR"]
     (row,) = with_errors(reader, [{"side": "outbound", "lk0": LK0, "at": 0}])
     assert row["error"] == "SEMQ-1206 last"
+
+
+def test_every_reason_for_which_a_message_is_sent_again_has_words() -> None:
+    reasons = {
+        event.name
+        for grid in (SENDER, SENDER_12)
+        for (state, event), rule in grid.rules().items()
+        if rule is not None and rule.after is SenderState.SS_INIT and state is not SenderState.SS_INIT
+    }
+    assert reasons <= DETAIL_WORDS.keys()
