@@ -7,6 +7,7 @@ from functools import cache
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from mkdocs.utils.templates import TemplateContext
 from pymdownx.slugs import slugify
 
 from documentation import links, markdown, sources
@@ -40,6 +41,12 @@ def on_page_markdown(text: str, page: Page, **_: object) -> str:
     source = _files[place]
     text = links.with_sections(text, source, sections())
     return markdown.for_the_site(links.relinked(text, source, _pages, _copied))
+
+
+def on_page_context(context: TemplateContext, page: Page, config: MkDocsConfig, **_: object) -> TemplateContext:
+    """Give the frame of a page (language, search, table of contents) the language of its text."""
+    config.theme["language"] = "zh" if page.file.src_uri.startswith("zh/") else "en"
+    return context
 
 
 def on_page_content(html: str, page: Page, **_: object) -> str:

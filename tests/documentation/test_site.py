@@ -42,6 +42,12 @@ def test_every_page_has_the_programs_that_it_includes(site: Path) -> None:
     assert "channel.confirm_delivery()" in texts["clients.html"]
 
 
+def test_the_frame_of_a_page_has_the_language_of_its_text(site: Path) -> None:
+    for name, words in (("tutorial", ('lang="en"', "Table of contents")), ("zh/tutorial", ('lang="zh"', "目录"))):
+        text = (site / f"{name}.html").read_text("utf-8")
+        assert [word for word in words if word not in text] == []
+
+
 def faults_of(page: "Page") -> list[str]:
     """Return a list to which failed requests and errors of scripts are added."""
     faults: list[str] = []

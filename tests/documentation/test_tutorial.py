@@ -137,4 +137,5 @@ def test_every_command_of_the_tutorial_does_what_it_says(terminals: Terminals, t
 def test_the_chinese_tutorial_has_the_same_commands() -> None:
     texts = [(ROOT / "docs" / page).read_text("utf-8") for page in ("tutorial.md", "zh/tutorial.md")]
     english, chinese = ([block.group() for block in BLOCK.finditer(text)] for text in texts)
-    assert chinese == english
+    translated = [re.sub(r"terminal (\d)", r"终端 \1", block).replace(": institution", "：机构") for block in english]
+    assert chinese == translated
