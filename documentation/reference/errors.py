@@ -16,8 +16,9 @@ def page() -> Iterator[str]:
     for row in sorted(all_errors(), key=lambda row: row["code"]):
         family = row["code"].removeprefix("SEMQ-")[0]
         if family != before:
-            yield from ("", f"## {RANGES[family]}", "", "| code | meaning | remedy |", "|---|---|---|")
+            yield from ("", f"## {RANGES[family]}")
             before = family
-        anchor = row["code"].lower()
-        cells = (plain(row[name]).replace("|", "\\|") for name in ("meaning", "remedy"))
-        yield f'| <span id="{anchor}">{row["code"]}</span> | {" | ".join(cells)} |'
+        # A heading for each code: the search finds it first, whatever else mentions the code.
+        yield from ("", f"### {row['code']}", "", plain(row["meaning"]))
+        if row["remedy"]:
+            yield from ("", f"→ {plain(row['remedy'])}")

@@ -4,6 +4,7 @@ The name of a variable is the path of a key, with two underscores between the pa
 User-defined names become lower case. Lists are written in JSON. Empty variables count as not set.
 """
 
+import errno
 import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -220,11 +221,13 @@ def _resolved(given: Path | str, key: str, origin: Path | None, env: Mapping[str
     base = origin.parent if origin is not None and _variable(key, env) is None else Path()
     try:
         resolved = (base / given).resolve()
+        if any(map(os.path.islink, (resolved, *resolved.parents))):  # from Python 3.13 on, a loop of links stays
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(given))
         # Files are replaced by changing a link (Kubernetes, certbot), so the link stays in their path.
         is_folder = key.rpartition(".")[2] in FOLDERS
         file = Path(os.path.normpath(base.resolve() / given))
         is_pipe = not is_folder and file.is_fifo()
-    except (ValueError, RuntimeError, OSError) as error:  # a NUL character, a loop of links
+    except (ValueError, RuntimeError, OSError) as error:  # a NUL character, a loop of links (RuntimeError before 3.13)
         raise ConfigInvalid([ConfigFault(_where(key, origin, env), key, f"not a valid path: {error}")]) from error
     if is_pipe:
         fault = f"{file} is a named pipe, for which a start would wait: name a regular file"

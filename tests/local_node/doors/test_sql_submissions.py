@@ -375,20 +375,20 @@ def test_a_read_that_fails_is_logged_and_repeated_by_the_next_poll(monkeypatch: 
 
 
 HOSTILE = {
-    # what they have | headers, code of the refusal
-    "a number of 5,001 digits": (f'{{"n": 1{"0" * 5_000}}}', "SEMQ-1001"),
-    "an array in 1,499 arrays": (f'{{"n": {"[" * 1_500}{"]" * 1_500}}}', "SEMQ-1001"),
-    "a text of 70 kB": (f'{{"n": "{"x" * 70_000}"}}', "SEMQ-1105"),
-    "a text of 300 kB": (f'{{"n": "{"x" * 300_000}"}}', "SEMQ-1105"),
+    # what they have | headers, codes of the refusal: from Python 3.13 on, more arrays can be read than AMQP can carry
+    "a number of 5,001 digits": (f'{{"n": 1{"0" * 5_000}}}', {"SEMQ-1001"}),
+    "an array in 1,499 arrays": (f'{{"n": {"[" * 1_500}{"]" * 1_500}}}', {"SEMQ-1001", "SEMQ-1102"}),
+    "a text of 70 kB": (f'{{"n": "{"x" * 70_000}"}}', {"SEMQ-1105"}),
+    "a text of 300 kB": (f'{{"n": "{"x" * 300_000}"}}', {"SEMQ-1105"}),
 }
 INSERT = """
     INSERT INTO tb_0031_submit (target, payload, app_key, save_fwd, ack2, order_key, content_type, headers)
     VALUES ('56001', 'x', '', 3, 1, '', '', %s::jsonb)"""
 
 
-@pytest.mark.parametrize(("headers", "code"), HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize(("headers", "codes"), HOSTILE.values(), ids=HOSTILE)
 async def test_headers_that_cannot_be_read_are_refused_and_the_node_continues(
-    inprocess: InProcess, headers: str, code: str
+    inprocess: InProcess, headers: str, codes: set[str]
 ) -> None:
     hub = await inprocess.hub()
     a = await inprocess.local("10008", hub.port)
@@ -396,7 +396,8 @@ async def test_headers_that_cannot_be_read_are_refused_and_the_node_continues(
     with psycopg.connect(a.store.url) as connection:
         connection.execute(INSERT, (headers,))
         connection.execute("SELECT semq_send('56001', 'good'::bytea)")
-    await until(lambda: reasons_of_rows(a) == [code])
+    await until(lambda: reasons_of_rows(a) in [[code] for code in codes])
+    [code] = reasons_of_rows(a)
     assert a.engine_starts == 1
     admin = await inprocess.client(a)
     (refused,) = (await ask(admin, "failed.list"))["result"]["rows"]
