@@ -11,8 +11,11 @@ from semq.config.reference import rows
 from semq.config.settings import Settings
 from semq.console.acts import ACTS
 from semq.counters import COUNTERS
+from semq.engine.hub.copies import NOTED
+from semq.engine.hub.copy_acts import NOBODY
 from semq.engine.people.stuck import StuckCause
 from semq.pki.errors import NoAuthority, NoIdentity
+from semq.service.monitoring.health import DRAINED, NOT_DIALLED, REVOKED
 from semq.service.operations.jobs import DESCRIPTIONS
 from semq.service.operations.outlook import WAITS
 from semq.status_words import WORDS
@@ -66,6 +69,14 @@ CHECKS: dict[str, tuple[str, str]] = {
     "http": ("web process", "The process restarts automatically; its log contains the reason for its end."),
 }
 OTHER_CHECK = ("", "Check the log of the node.")
+# Details of checks, which the pages translate; other details quote errors
+CHECK_DETAILS = (
+    DRAINED, NOT_DIALLED, REVOKED, "being opened", "not dialled yet", "the process has not started yet",
+    "%(days)s days left, renewal at %(at)s", "the process ended with status %(status)s and is started again",
+    "no further documents are taken for %(partners)s",
+)  # fmt: skip
+# Details of ledger lines that are fixed texts
+LINE_DETAILS = (NOTED, NOBODY)
 # Verdict of a check | its description
 VERDICT_WORDS = {"ok": "ok", "warning": "needs attention soon", "failing": "does not work"}
 # Outcome of a run of the reconciliation (``runs``) | its description
@@ -192,6 +203,7 @@ def texts() -> Iterator[str]:
     for name, step in CHECKS.values():
         yield from (name, step)
     yield OTHER_CHECK[1]
+    yield from (*CHECK_DETAILS, *LINE_DETAILS)
     yield from (name for name, _words in NODE_FIGURES.values())
     for cause in StuckCause:
         yield from map(str, cause.value)

@@ -30,7 +30,7 @@ POINTS = (
     (HUB, "H6:after:1"),
 )
 RECEIVER = "56001"  # the institution of node B
-REASON = "SEMQ-1214 refused at the hub by app: it has closed (this store had not sent it)"
+REASON = "SEMQ-1214 refused at the hub by app: it has closed (this store of the hub had not sent it yet)"
 
 
 @pytest.fixture

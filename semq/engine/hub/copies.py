@@ -21,6 +21,8 @@ from semq.umx_t.records import ARRIVAL_BY_ANSWER, Answer, Inquiry, Receipt
 
 Named = Sequence[tuple[LK1, Inquiry]]  # records with the copies that they name
 
+NOTED = "its sender has noted the refusal"  # detail of the line about the copy
+
 
 class Copies:
     """Processes what nodes state and ask about copies."""
@@ -116,7 +118,7 @@ class Copies:
             row = unit.outbound.get(lk1.object_id)
             if row is not None and not may_state(row, ident, row.lk0.node, source):
                 row = None
-            self._custody.apply_event(unit, row, HubEvent.noted, after, detail="its sender has noted the refusal")
+            self._custody.apply_event(unit, row, HubEvent.noted, after, detail=NOTED)
         yield COMMITTED
         self._custody.apply(after)
 

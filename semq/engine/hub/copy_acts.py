@@ -19,7 +19,7 @@ from semq.umx_t.grids import CopyState, HubEvent
 
 Counts = Counter[str]
 REASON_MAX = 500  # characters
-NOT_SENT = " (this store had not sent it)"
+NOT_SENT = " (this store of the hub had not sent it yet)"
 NOBODY = "its sender is no longer served, so no refusal is sent"
 
 

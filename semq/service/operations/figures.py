@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field
+from sqlalchemy import Connection
 
 from semq.access_rights import AccessRole
 from semq.answers import OperationAnswer
@@ -161,8 +162,9 @@ class FigureOperations:
     async def _backlog(self, partner: str | None) -> dict[str, int]:
         """Return the present length of each queue."""
         census = await self._node.census.newest()
-        found = lengths(census.groups, partner)
-        return {name: found[name] for name in BACKLOGS[self._node.settings.node.kind]}
+        return await self._node.store.execute(
+            length_now, lengths(census.groups, partner), census.as_of, partner, BACKLOGS[self._node.settings.node.kind]
+        )
 
 
 FIGURES = (
@@ -214,6 +216,20 @@ def lengths(groups: Iterable[CensusGroup], partner: str | None) -> Counter[str]:
     return found
 
 
+def length_now(
+    connection: Connection, counted: Mapping[str, int], as_of_ms: int, partner: str | None, names: Sequence[str]
+) -> dict[str, int]:
+    """Return the lengths of queues from those of a census, which may be minutes old, and the lines since its minute."""
+    since_ms = (as_of_ms // MINUTE_MS + 1) * MINUTE_MS
+    rows = figures.over_time(connection, MINUTE, since_ms, partner) if as_of_ms else []
+    return {name: max(counted.get(name, 0) + moved(name, rows), 0) for name in names}
+
+
+def moved(name: str, rows: Iterable[Counted]) -> int:
+    """Return by how many documents a queue has grown."""
+    return sum(MOVES[name].get((Side(row.side), Event(row.event)), 0) * row.documents for row in rows)
+
+
 def fill(points: Sequence[TrafficPoint], rows: Iterable[Counted], backlog: dict[str, int]) -> None:
     """Add the figures to the points of their times. ``backlog``: now."""
     by_time: dict[int, list[Counted]] = {}
@@ -226,8 +242,8 @@ def fill(points: Sequence[TrafficPoint], rows: Iterable[Counted], backlog: dict[
         for row in here:
             if row.kind:
                 point.documents[row.kind] = point.documents.get(row.kind, 0) + row.documents
-            for name in waiting:
-                waiting[name] -= MOVES[name].get((Side(row.side), Event(row.event)), 0) * row.documents
+        for name in waiting:
+            waiting[name] -= moved(name, here)
         point.latency = _latencies(here)
 
 

@@ -25,6 +25,7 @@ from semq.foreign_text import in_page
 from semq.transport.peer import network_of
 from semq.web.access import csrf
 from semq.web.access.visitor import Visitor, peer_of
+from semq.web.api.authentication import SAFE, authenticate
 from semq.web.errors import BadRequest, NotSignedIn, RoleMissing
 from semq.web.pages.languages import language_of
 from semq.web.pages.templates import token_field
@@ -207,9 +208,16 @@ def _endpoint(handler: Handler, role: AccessRole | None, act: str = "") -> Calla
 
 
 async def _visit_of(request: Request, web: Web) -> Visit:
+    if is_of_program(request):
+        return Visit(request, web, await authenticate(request, web), web.sessions.form_secret_of(request))
     secret = web.sessions.secret_of(request)
     visitor = await web.sessions.visitor(secret, peer_of(request)) if secret else None
     return Visit(request, web, visitor, secret if visitor else web.sessions.form_secret_of(request))
+
+
+def is_of_program(request: Request) -> bool:
+    """Whether a request for a page or its file has a token or password in a header; forms need a session."""
+    return request.method in SAFE and "authorization" in request.headers
 
 
 async def visit_for_failure(request: Request, web: Web) -> Visit:
@@ -230,7 +238,11 @@ async def _check_form(visit: Visit) -> None:
 
 def _to_sign_in(visit: Visit) -> Response:
     url = visit.request.url
-    if visit.request.method != "GET" or "text/event-stream" in visit.request.headers.get("accept", ""):
+    if (
+        is_of_program(visit.request)
+        or visit.request.method != "GET"
+        or "text/event-stream" in visit.request.headers.get("accept", "")
+    ):
         return failure_page(visit, NotSignedIn())
     requested = url.path + (f"?{url.query}" if url.query else "")
     return RedirectResponse("/sign-in" + ("" if requested == "/" else "?" + urlencode({"next": requested})), 303)

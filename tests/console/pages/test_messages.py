@@ -109,6 +109,17 @@ async def test_pages_continue_with_their_position_and_csv_has_all_of_them(
     }  # fmt: skip
 
 
+@pytest.mark.asyncio(loop_scope="session")
+async def test_programs_get_the_csv_of_an_address_by_token(scene: Scene) -> None:
+    site, address = scene.sites["node"], TODAY.replace("/messages", "/messages.csv", 1)
+    answers = {}
+    for scope in ("viewer", "submit", ""):
+        token = await site.token(scope) if scope else "semq_wrong"
+        answers[scope] = await (await site.browser()).get(address, headers={"Authorization": f"Bearer {token}"})
+    assert answers["viewer"].headers["content-type"].startswith("text/csv")
+    assert (answers["submit"].status_code, answers[""].status_code) == (403, 401)
+
+
 def test_no_cell_of_a_csv_is_a_formula() -> None:
     assert [messages._csv_cell(cell) for cell in ("=1+1", "-1", "@x", "a", None, 7)] == [
         "'=1+1",

@@ -75,7 +75,7 @@ def test_an_unsent_refused_copy_ends_rejected_when_the_receiver_has_the_marker()
     assert refuse(trio) == {"refused": 1}
     row = row_of_a(trio)
     assert (row.outcome, row.void, row.has_payload) == (None, True, True)
-    assert row.reason == (RefusedByOperator.code, f"{REASON} (this store had not sent it)")
+    assert row.reason == (RefusedByOperator.code, f"{REASON} (this store of the hub had not sent it yet)")
     assert [(copy.void, copy.size) for copy in trio.hub_store.tables.outbound.values()] == [(True, 0)]
     assert hub_details(trio, Event.OPERATOR) == ["refused by ops: it has closed"]
     trio.connect(trio.b)
@@ -290,7 +290,7 @@ def test_a_refused_document_of_class_2_ends_unknown(sent: bool) -> None:
     event = trio.a.reported.events[-1]
     assert (event.outcome, event.reason) == (
         "UNKNOWN",
-        (RefusedByOperator.code, REASON if sent else f"{REASON} (this store had not sent it)"),
+        (RefusedByOperator.code, REASON if sent else f"{REASON} (this store of the hub had not sent it yet)"),
     )
     trio.later(60)
     assert trio.held == 0
@@ -464,7 +464,7 @@ def test_a_copy_refused_during_its_claim_stays_refused_and_delays_no_other_copy(
     trio.connect(trio.b)
     trio.settle()
     assert received == [{"refused": 1}]
-    assert row_of_a(trio).reason == (RefusedByOperator.code, f"{REASON} (this store had not sent it)")
+    assert row_of_a(trio).reason == (RefusedByOperator.code, f"{REASON} (this store of the hub had not sent it yet)")
     assert trio.b.app.payloads == [b"y"]
     trio.later(60)
     assert trio.held == 0

@@ -86,7 +86,7 @@ async def test_copies_for_a_removed_institution_are_refused(scene: HeldScene, mo
     assert result.out == '{"refused": 5}\n'
     for lk0 in lk0s:
         await until(partial(_has_outcome, scene, lk0, "UNKNOWN"))
-        words = "refused at the hub by guest: closed on 31 March (this store had not sent it)"
+        words = "refused at the hub by guest: closed on 31 March (this store of the hub had not sent it yet)"
         assert await scene.details(scene.app, lk0, Event.UNKNOWN) == [f"SEMQ-1214 {words}. {NO_TARGET_KNOWN}"]
         assert await scene.details(scene.admin, lk0, Event.OPERATOR) == ["refused by guest: closed on 31 March"]
         refused = await scene.details(scene.admin, lk0, Event.REFUSED)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+from sqlalchemy import Connection
 
 from semq.service.operations.figures import (
     MOVES,
@@ -11,16 +12,20 @@ from semq.service.operations.figures import (
     TrafficPoint,
     fill,
     latency_of,
+    length_now,
     lengths,
     merged,
 )
-from semq.store.figures import BOUNDS_MS, NO_LATENCY
+from semq.store.figures import BOUNDS_MS, NO_LATENCY, count_lines
 from semq.store.rows import Event, Side
 from semq.store.views.census import CensusGroup
 from semq.store.views.ended import ENDS
 from semq.store.views.figures import Counted
 from tests.service.inprocess import LOCAL_CONFIG, InProcess, ask, linked
+from tests.store.test_figures import NOON, connection, write
 from tests.waiting import until
+
+__all__ = ["connection"]
 
 
 async def traffic(client: Any, **arguments: Any) -> TrafficFigures:
@@ -100,6 +105,19 @@ def test_the_past_of_a_backlog_and_latencies_are_counted_from_the_lines() -> Non
     fill(points, rows, {"sender": 1})
     assert [point.backlog["sender"] for point in points] == [0, 5, 1]
     assert points[2].latency == {"delivered": LatencyFigures({BOUNDS_MS[0]: 2, -1: 1}, BOUNDS_MS[0], None)}
+
+
+def test_a_queue_that_was_counted_minutes_ago_has_the_length_of_now(connection: Connection) -> None:
+    for number, event in enumerate((Event.ACCEPTED, Event.ACCEPTED, Event.ACCEPTED, Event.DELIVERED, Event.DELIVERED)):
+        write(connection, number, event, 60 * number)  # from noon on, one each minute
+    write(connection, 9, Event.RECEIVED, 300, Side.RECEIVER)
+    count_lines(connection)
+    noon_ms = round(NOON.timestamp() * 1000)
+    counted, names = {"sender": 100, "inbox": 0}, ("sender", "inbox")
+    assert length_now(connection, counted, noon_ms, None, names) == {"sender": 100, "inbox": 1}
+    assert length_now(connection, counted, noon_ms + 150_000, None, names) == {"sender": 98, "inbox": 1}
+    assert length_now(connection, counted, noon_ms + 400_000, None, names) == counted
+    assert length_now(connection, {}, 0, None, names) == dict.fromkeys(names, 0)  # no census yet
 
 
 def test_quantiles_are_upper_bounds_and_none_above_the_last_one() -> None:
