@@ -42,6 +42,7 @@ def environment(folders: Sequence[Path], languages: Languages) -> Environment:
         auto_reload=False,
         bytecode_cache=_COMPILED,
     )
+    templates.policies["ext.i18n.trimmed"] = True  # a text of several lines is one of the translations, too
     templates.install_gettext_callables(languages.gettext, languages.ngettext, newstyle=True)  # type: ignore[attr-defined]
     templates.filters["safe_text"] = safe_text
     templates.filters["moment"] = moment

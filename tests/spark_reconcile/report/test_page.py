@@ -1,12 +1,16 @@
 """The report: complete, in order, safe, and with the same numbers in every file."""
 
+import html
 import json
 import re
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
+from babel.messages.pofile import read_po
+
 import semq
+import spark_reconcile
 from spark_reconcile.judgement.verdicts import VERDICT
 from spark_reconcile.report.exceptions import Exceptions
 from spark_reconcile.report.findings import Findings, tally
@@ -341,3 +345,11 @@ def test_prometheus_can_read_the_metrics_and_they_equal_the_summary(report: Publ
     assert {f'outcome="{name}"' for name in ("implausible", "partial", outcome)} <= outcomes.keys()
     assert {labels for labels, value in outcomes.items() if value} == {f'outcome="{outcome}"'}
     assert samples["semq_reconcile_evidence_until_timestamp_seconds", ""] == summary["evidence_until"] / 1000
+
+
+def test_the_chinese_page_has_no_text_that_has_a_translation(report: PublishedReports) -> None:
+    page = html.unescape(" ".join((report.folder / "report.zh.html").read_text("utf-8").split()))
+    with (Path(spark_reconcile.__file__).parent / "translations" / "zh.po").open("rb") as stream:
+        texts = [message.id for message in read_po(stream) if isinstance(message.id, str) and " " in message.id]
+    beginnings = [text.partition("%")[0].strip() for text in texts]
+    assert [text for text in beginnings if len(text) > 20 and text in page] == []
