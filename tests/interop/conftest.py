@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from bench.lone_node import node
+from tests.interop.examples import LANGUAGES
 
 # file | required programs
 NEEDS = {"test_amqplib.py": ("node", "npm"), "test_amqp_tools.py": ("amqp-publish", "amqp-get", "amqp-consume")}
@@ -19,8 +20,10 @@ collect_ignore = list(MISSING)
 
 
 def pytest_report_header() -> list[str]:
-    """Report the files that are not collected."""
-    return [f"interop: {file} is left out, not installed: {', '.join(names)}" for file, names in MISSING.items()]
+    """Report the files that are not collected, and the programs in other languages that are not run."""
+    left_out = [f"interop: {file} is left out, not installed: {', '.join(names)}" for file, names in MISSING.items()]
+    languages = [name for name, language in LANGUAGES.items() if not language.is_present]
+    return [*left_out, f"interop: programs left out, not installed: {', '.join(languages) or 'none'}"]
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 Packages of Debian: nodejs npm golang-go golang-github-rabbitmq-amqp091-go-dev php-cli php-amqplib ruby-bunny perl
 gcc librabbitmq-dev default-jdk-headless librabbitmq-client-java. A language whose program cannot be built is an error.
+The test of the same name runs those that can be built here.
 """
 
 import asyncio
@@ -15,34 +16,46 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from local_node.node import LocalNode
+from tests.interop import amqplib
 from tests.interop.institutions import RECEIVER, Institutions, between_institutions, url_of
 from tests.web.running import Site, serving
 
 PROGRAMS = Path(__file__).parents[2] / "examples" / "clients"
 JARS = "/usr/share/java/amqp-client.jar:/usr/share/java/slf4j-api.jar"
-NPM = "npm install --silent --no-audit --no-fund --ignore-scripts"
-GO = "env GO111MODULE=off GOPATH=/usr/share/gocode GOCACHE={}/cache go"
+GO_PATH = "/usr/share/gocode"
+GO = f"env GO111MODULE=off GOPATH={GO_PATH} GOCACHE={{folder}}/cache go"
+GO_LIBRARY = f"{GO_PATH}/src/github.com/rabbitmq/amqp091-go"
+PHP_LIBRARY = "/usr/share/php/PhpAmqpLib/autoload.php"
+BUNNY = "/usr/share/doc/ruby-bunny"  # where the library is depends on the version of Ruby
 DOCUMENTS = 3
 BODY = b"<Order><Id>LW-2041</Id></Order>"
 
 
 class Language(NamedTuple):
-    """How the program of a language is built and started; {} is the folder in which it is built."""
+    """How the program of a language is built and started, in an empty folder."""
 
     file: str
     build: str
     run: str
+    needs: tuple[str, ...]  #: programs, and files of the client's library
     address: str = "url"  #: url, parts (host, port, user, password), or http
+
+    @property
+    def is_present(self) -> bool:
+        """Whether this machine has all that the program needs."""
+        return all(Path(name).exists() if name[0] == "/" else shutil.which(name) for name in self.needs)
 
 
 LANGUAGES = {
-    "node": Language("document.js", f"{NPM} amqplib@2", "node document.js"),
-    "go": Language("document.go", f"{GO} build document.go", "./document"),
-    "php": Language("document.php", "php -l document.php", "php document.php"),
-    "ruby": Language("document.rb", "ruby -c document.rb", "ruby document.rb"),
-    "perl": Language("document.pl", "perl -c document.pl", "perl document.pl", "http"),
-    "c": Language("document.c", "gcc -Wall -Werror document.c -lrabbitmq -o document", "./document", "parts"),
-    "java": Language("Document.java", f"javac -cp {JARS} Document.java", f"java -cp {JARS}:. Document"),
+    "node": Language("document.js", "ln -s {amqplib}/node_modules .", "node document.js", amqplib.PROGRAMS),
+    "go": Language("document.go", f"{GO} build document.go", "./document", ("go", GO_LIBRARY)),
+    "php": Language("document.php", "php -l document.php", "php document.php", ("php", PHP_LIBRARY)),
+    "ruby": Language("document.rb", "ruby -c document.rb", "ruby document.rb", ("ruby", BUNNY)),
+    "perl": Language("document.pl", "perl -c document.pl", "perl document.pl", ("perl",), "http"),
+    "c": Language("document.c", "gcc -Wall -Werror document.c -lrabbitmq -o document", "./document",
+                  ("gcc", "/usr/include/amqp.h"), "parts"),
+    "java": Language("Document.java", f"javac -cp {JARS} Document.java", f"java -cp {JARS}:. Document",
+                     ("javac", *JARS.split(":"))),
 }  # fmt: skip
 
 
@@ -62,7 +75,8 @@ class BuiltProgram(NamedTuple):
 
     async def build(self) -> None:
         shutil.copy(PROGRAMS / self.language.file, self.folder)
-        await lines_of(self.language.build.replace("{}", str(self.folder)).split(), self.folder, "")
+        places = {"folder": self.folder, "amqplib": amqplib.installed() if "{amqplib}" in self.language.build else ""}
+        await lines_of(self.language.build.format(**places).split(), self.folder, "")
 
     async def run(self, place: NodeOfProgram, mode: str, *words: str) -> list[str]:
         url = url_of(place.node)

@@ -113,6 +113,7 @@ TABLE = """
    3 installation/test_process.py
    3 installation/test_supervision.py
   28 interop/test_celery.py
+  40 interop/test_examples.py
   33 interop/test_documents_over_http.py
    4 interop/test_kills.py
    7 interop/test_large_bodies.py
