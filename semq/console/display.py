@@ -17,6 +17,7 @@ from semq.service.message_names import document_label, message_name
 from semq.sizes import size
 from semq.status_words import WORDS
 from semq.umx_t.status import Direction
+from semq.web.access.sessions import LINK_USER
 from semq.web.pages.visit import Visit
 
 Row = Mapping[str, Any]
@@ -49,6 +50,7 @@ def show(visit: Visit, template: str, **context: Any) -> Response:
         "words": lambda value: _(WORDS.get(str(value), str(value))),
         "next_step_of": lambda row: next_step_of(_, row),
         "act_label": lambda name: _(ACTS[name].label if name in ACTS else name),
+        "person": lambda name: _(LINK_USER) if name == LINK_USER else name,
         "message_path": message_path, "coded": coded, "error_of": error_of,
     }  # fmt: skip
     return visit.render(template, **(functions | context))

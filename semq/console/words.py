@@ -20,6 +20,7 @@ from semq.service.operations.jobs import DESCRIPTIONS
 from semq.service.operations.outlook import WAITS
 from semq.status_words import WORDS
 from semq.store.views import messages
+from semq.web.access.sessions import LINK_USER
 
 # Check of ``node.health`` | name on the page, next step if it is not ok
 CHECKS: dict[str, tuple[str, str]] = {
@@ -203,7 +204,7 @@ def texts() -> Iterator[str]:
     for name, step in CHECKS.values():
         yield from (name, step)
     yield OTHER_CHECK[1]
-    yield from (*CHECK_DETAILS, *LINE_DETAILS)
+    yield from (*CHECK_DETAILS, *LINE_DETAILS, LINK_USER)
     yield from (name for name, _words in NODE_FIGURES.values())
     for cause in StuckCause:
         yield from map(str, cause.value)
