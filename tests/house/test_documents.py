@@ -60,6 +60,18 @@ def anchors(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_heading_follows_an_empty_line(name: str) -> None:
+    """After a table, a heading would be one of its rows."""
+    is_code, before, found = False, "", []
+    for number, line in enumerate((ROOT / name).read_text("utf-8").splitlines(), 1):
+        is_code ^= line.lstrip().startswith("```")
+        if not is_code and before and re.match(r"#{1,6} ", line):
+            found.append(number)
+        before = line.strip()
+    assert found == []
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
 def test_links_lead_to_files_and_headings(name: str) -> None:
     broken, folder = [], (ROOT / name).parent
     for link in LINK.findall((ROOT / name).read_text("utf-8")):
