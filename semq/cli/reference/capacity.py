@@ -23,7 +23,8 @@ class Measured(Struct, frozen=True):
     command: str
 
 
-# Processor times are of one core of a machine with two, on which everything ran together.
+# Processor times are of one core of a machine with two, on which everything ran together. Those of `./run bench` are of
+# a hub with as much work as it can do, in batches; documents that come one by one cost more each (PACED).
 MEASURED = {
     "hub_online": Measured(52e-6, "s of a core, a document to a target that is online", "./run bench"),
     "hub_stored": Measured(139e-6, "s of a core, a document stored first", "./run bench"),
@@ -39,7 +40,14 @@ MEASURED = {
     "session_rest": Measured(7e-6, "of a core, a session at rest", "./run bench sessions --institutions 10000"),
     "login": Measured(2.1e-3, "s of a core, a login by TLS", "./run bench sessions --institutions 10000"),
     "both_nodes": Measured(316e-6, "s of a core, a document at sender and receiver", "./run bench"),
+    "hub_10": Measured(1875e-6, "s of a core, a document, one by one, 10 a second", "./run bench everyday --rate 10"),
+    "hub_100": Measured(940e-6, "s of a core, a document, one by one, 100 a second", "./run bench everyday --rate 100"),
+    "hub_400": Measured(460e-6, "s of a core, a document, one by one, 400 a second", "./run bench everyday --rate 400"),
+    "both_nodes_10": Measured(
+        7.1e-3, "s of a core, a document at sender and receiver, one by one", "./run bench everyday --rate 10"
+    ),
 }
+PACED = ((10, "hub_10"), (100, "hub_100"), (400, "hub_400"))  # documents a second | figure
 PROCESS_MEMORY = 230 * KIB * KIB  # of an instance without sessions
 SESSIONS_MAX = 10_000  # of one instance: more were not measured
 USE_MAX = 0.5  # of the one core of an instance, in the busiest minute; the rest is for logins and failures of others
@@ -113,6 +121,8 @@ class CapacityPlan(Struct, frozen=True):
     def facts(self) -> dict[str, float]:
         """Return the figures of the plan: rates a second, times in seconds, sizes in bytes."""
         several = self.instances > 1
+        each_s = self.documents_s / self.institutions
+        node_paced = min(each_s, PACED[0][0]) * MEASURED["both_nodes_10"].value
         hub = self._mixed("two_instances_online" if several else "hub_online", "hub_stored")
         sessions = math.ceil(self.institutions / self.instances)
         stored_a_day = self.documents_per_day * self.stored
@@ -120,7 +130,8 @@ class CapacityPlan(Struct, frozen=True):
             "documents_s": self.documents_s,
             "instances": self.instances,
             "reserve": 1 if several else 0,
-            "hub_cores": self.documents_s * hub + self._rest(),
+            "hub_cores": max(self.documents_s * hub, self.instances * _paced(self.documents_s / self.instances))
+            + self._rest(),
             "instance_memory_bytes": PROCESS_MEMORY + sessions * MEASURED["session_memory"].value,
             "postgres_cores": self.documents_s * self._mixed("postgres_online", "postgres_stored"),
             "stores": max(
@@ -132,7 +143,7 @@ class CapacityPlan(Struct, frozen=True):
             "held_bytes_day": stored_a_day * (self.document_bytes + KIB),
             "traffic_bytes_s": 2 * self.documents_s * (self.document_bytes + KIB),
             "login_storm_s": sessions * MEASURED["login"].value,
-            "node_cores": self.documents_s * MEASURED["both_nodes"].value / self.institutions,
+            "node_cores": max(each_s * MEASURED["both_nodes"].value, node_paced),
             "ledger_lines_day": LINES * self.documents_per_day,
         }
 
@@ -167,3 +178,14 @@ class CapacityPlan(Struct, frozen=True):
             ),
             ("reconciliation", f"{facts['ledger_lines_day']:,.0f} lines a day", "ledgers of all nodes"),
         ]
+
+
+def _paced(documents_s: float) -> float:
+    """Return the share of a core that an instance needs for documents one by one; above the last rate, that of it."""
+    below_s, below = 0.0, 0.0
+    for rate_s, name in PACED:
+        use = rate_s * MEASURED[name].value
+        if documents_s <= rate_s:
+            return below + (use - below) * (documents_s - below_s) / (rate_s - below_s)
+        below_s, below = rate_s, use
+    return below

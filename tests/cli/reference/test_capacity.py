@@ -17,10 +17,17 @@ def plan(institutions: int, documents: int, **changes: float) -> CapacityPlan:
 def test_the_figures_of_one_process_follow_from_the_measured_ones() -> None:
     facts = plan(100, 864_000, peak=1, document_bytes=KIB).facts()
     assert (facts["documents_s"], facts["instances"], facts["reserve"], facts["stores"]) == (10, 1, 0, 1)
-    busy = 10 * (0.8 * MEASURED["hub_online"].value + 0.2 * MEASURED["hub_stored"].value)
-    assert math.isclose(facts["hub_cores"], busy + 100 * MEASURED["session_rest"].value)
+    assert math.isclose(facts["hub_cores"], 10 * MEASURED["hub_10"].value + 100 * MEASURED["session_rest"].value)
+    assert math.isclose(facts["node_cores"], 0.1 * MEASURED["both_nodes_10"].value)
     assert facts["held_bytes_day"] == 0.2 * 864_000 * 2 * KIB
     assert facts["ledger_lines_day"] == 7 * 864_000
+
+
+def test_a_hub_with_much_work_needs_what_its_batches_cost() -> None:
+    facts = plan(1, 864_000_000, peak=0.5).facts()
+    busy = 5000 * (0.8 * MEASURED["hub_online"].value + 0.2 * MEASURED["hub_stored"].value)
+    assert (facts["documents_s"], facts["instances"]) == (5000, 1)
+    assert math.isclose(facts["hub_cores"], busy + MEASURED["session_rest"].value)
 
 
 @pytest.mark.parametrize(
