@@ -4,6 +4,7 @@ The figures come from the ledger and survive restarts (``semq.store.figures``). 
 backwards, from the present length of the queue and the documents that entered and left it since.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Literal, TypeAlias
@@ -127,14 +128,16 @@ class FigureOperations:
     async def traffic(self, arguments: ReadTraffic) -> TrafficFigures:
         """Count documents by minute or hour: accepted, delivered, failed, received, their latency, and the backlog."""
         node = self._node
-        await node.figures.count_soon()
+        # At the same time: a page waits for each of them, if it is not ready, at most for a moment.
+        census, _is_counted = await asyncio.gather(node.census.newest(), node.figures.count_soon())
         partner = None if arguments.partner is None else node_of(arguments.partner)
         minutes, count = PERIODS[arguments.period]
         step_ms = minutes * MINUTE_MS
         last_ms = int(node.clock.wall().timestamp() * 1000) // step_ms * step_ms
         ats = [last_ms - step_ms * before for before in reversed(range(count))]
         rows = await node.store.execute(figures.over_time, minutes, ats[0], partner)
-        backlog = await self._backlog(partner)
+        lengths_then, queues = lengths(census.groups, partner), BACKLOGS[node.settings.node.kind]
+        backlog = await node.store.execute(length_now, lengths_then, census.as_of, partner, queues)
         until = await node.store.execute(figures.counted_until)
         points = [TrafficPoint(at) for at in ats]
         fill(points, rows, backlog)
@@ -158,13 +161,6 @@ class FigureOperations:
             raise BadArguments("Only ended documents are counted; queue.census counts the queues.", ended=False)
         is_counted = await self._node.figures.count_soon()
         return EndedCount(**await self._node.store.execute(count_ended, arguments, is_counted))
-
-    async def _backlog(self, partner: str | None) -> dict[str, int]:
-        """Return the present length of each queue."""
-        census = await self._node.census.newest()
-        return await self._node.store.execute(
-            length_now, lengths(census.groups, partner), census.as_of, partner, BACKLOGS[self._node.settings.node.kind]
-        )
 
 
 FIGURES = (
