@@ -1,6 +1,6 @@
-"""``./run campaign --minutes N [--seed S] [--shrink] [--json]``: run a campaign.
+"""``./run campaign --minutes N [--seed S] [--shrink] [--rabbitmq [--root DIR]] [--json]``: run a campaign.
 
-Exit status: 0 all statements agree, 1 some do not, 2 wrong arguments, 130 interrupted.
+Exit status: 0 all statements agree, 1 some do not, 2 wrong arguments, 69 RabbitMQ is not installed, 130 interrupted.
 """
 
 import argparse
@@ -8,12 +8,19 @@ import asyncio
 import json
 import logging
 import secrets
+import signal
 import sys
+import warnings
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
+from bench.rabbitmq.debian import install
+from bench.rabbitmq.server import PROGRAM, is_installed
 from tests.campaign import campaign, shrink
+from tests.campaign.campaign import Report
 from tests.campaign.plan import RATE, CampaignPlan
-from tests.crash.__main__ import quiet, run_until_signal
+from tests.crash.armed.process import EXIT_UNAVAILABLE
 
 
 def main() -> int:
@@ -28,6 +35,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, metavar="S", help="seed of documents and faults")
     parser.add_argument("--rate", type=float, default=RATE, metavar="R", help="documents a second (%(default)s)")
     parser.add_argument("--old", default="", metavar="COMMIT", help="the node of one institution is of this commit")
+    parser.add_argument("--rabbitmq", action="store_true", help="the carrier is a cluster of three RabbitMQ nodes")
+    parser.add_argument(
+        "--root", type=Path, metavar="DIR", help="with --rabbitmq: that of Debian 13, which is installed in DIR"
+    )
     for name, what in (("faults", "faults"), ("traffic", "documents"), ("doors", "doors")):
         parser.add_argument(f"--{name}", type=_kinds, metavar="K,...", help=f'only these kinds of {what}; "": none')
     parser.add_argument(
@@ -38,6 +49,14 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.minutes <= 0 or arguments.rate <= 0:
         parser.error("--minutes and --rate are above 0")
+    if arguments.root is not None and not arguments.rabbitmq:
+        parser.error("--root needs --rabbitmq")
+    if arguments.root is not None:
+        arguments.root = arguments.root.absolute()
+        install(arguments.root)
+    elif arguments.rabbitmq and not is_installed():
+        print(f"campaign: {PROGRAM} is not installed (Debian: apt-get install rabbitmq-server)", file=sys.stderr)
+        return EXIT_UNAVAILABLE
     seed = arguments.seed if arguments.seed is not None else secrets.randbelow(1_000_000)
     quiet()
 
@@ -45,8 +64,9 @@ def main() -> int:
         print(line, file=sys.stderr if arguments.json else sys.stdout, flush=True)
 
     plan = CampaignPlan(
-        arguments.minutes, seed, arguments.rate, arguments.faults, arguments.traffic, arguments.doors, arguments.old
-    )
+        arguments.minutes, seed, arguments.rate, arguments.faults, arguments.traffic, arguments.doors, arguments.old,
+        arguments.rabbitmq, arguments.root,
+    )  # fmt: skip
     say(plan.options())
     running = shrink.run(plan, say) if arguments.shrink else campaign.run(plan, say)
     try:
@@ -68,6 +88,31 @@ def main() -> int:
         say("\n".join(f"{name:>22}  {value}" for name, value in summary.items()))
     logging.shutdown()
     return 0 if report.is_good else 1
+
+
+def quiet() -> None:
+    """Suppress the warnings that lost connections cause in client libraries."""
+    logging.getLogger().addHandler(logging.NullHandler())
+    for name in ("asyncio", "pika", "aio_pika", "aiormq"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    # aio-pika does not await the close of a connection that failed early.
+    warnings.filterwarnings("ignore", "coroutine 'Connection.close' was never awaited")
+
+
+async def run_until_signal(work: Coroutine[Any, Any, Report]) -> Report:
+    """Run a campaign; stop its processes when it is interrupted."""
+    running = asyncio.ensure_future(work)
+    is_cancelled = False
+
+    def end() -> None:
+        nonlocal is_cancelled
+        if not is_cancelled:  # a second signal must not interrupt the cleanup
+            is_cancelled = True
+            running.cancel()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, end)
+    return await running
 
 
 def _kinds(text: str) -> frozenset[str]:

@@ -21,14 +21,15 @@ from semq.seal.errors import CertificateUnvouched, KeyUnknown, SignerGone, Signe
 from semq.store.postgres.errors import RowRefused
 from semq.umx_t.status import Arrival
 from tests.campaign.notebook import PermittedOutcome, RestoredStore
+from tests.campaign.statements import AlarmLine
 from tests.campaign.world import ADDRESSES, CampaignWorld, definitions
 from tests.crash import node_requests
 from tests.crash.armed.process import CrashProcess
-from tests.crash.excuses import MORE, AlarmLine
 from tests.crash.faults import CycleFault
 
 ALARMS_OF_REVOKED = (SignerUnknown.code, CertificateUnvouched.code, SignerGone.code)
 ROLL_S_MAX = 120.0  # longest time until all nodes use a new authority
+MORE = " more violations of this peer within "
 RECENT = 40  # documents of which an operator chooses one
 POLL_S = 0.5
 FULL_KEPT_BYTES = 4096  # left on a full disk
@@ -103,7 +104,7 @@ async def restore(world: CampaignWorld, fault: CycleFault) -> None:
 
 async def restore_hub(world: CampaignWorld, fault: CycleFault) -> None:
     """Make a backup of a hub's database, and put it back a little later: it loses lines of this time."""
-    async with world.defining, _put_back(world, fault) as (began, _, _):
+    async with world.changing_store, world.defining, _put_back(world, fault) as (began, _, _):
         world.notebook.hub_outages.append((began, time.time()))
 
 
@@ -236,8 +237,10 @@ async def _execute(url: Callable[[], str], text: str) -> None:
 
 
 def unexplained(world: CampaignWorld, alarms: Iterable[AlarmLine]) -> Iterator[AlarmLine]:
-    """Yield the alarms that no revocation explains (``tests.crash.excuses`` has the table)."""
-    revoked = [ADDRESSES[name] for name in world.certificate_changes.revoked]
+    """Yield the alarms that no revocation explains: that the signer is unknown, or no voucher introduces the new
+    certificate, at the partners of the revoked institution.
+    """
+    revoked = [ADDRESSES[name] for name in world.revoked]
     for line in alarms:
         is_of_signer = line.code in ALARMS_OF_REVOKED or MORE in line.detail
         if not (is_of_signer and any(line.is_about(address) for address in revoked)):

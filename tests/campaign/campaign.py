@@ -31,7 +31,6 @@ from tests.campaign.senders import BYTES_PER_S, DoorAnswer, InDoubt, SenderProgr
 from tests.campaign.statements import LedgerStatements
 from tests.campaign.traffic import RUN_MAX, Traffic
 from tests.campaign.world import CampaignWorld, InstitutionRow
-from tests.crash.oracle import OracleFindings, judge_log
 
 DRAIN_S = 120.0  # longest time from the last fault until nothing waits
 POLL_S = 0.5
@@ -73,6 +72,9 @@ class Report:
     effects: dict[str, list[int]] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
     details: list[str] = field(default_factory=list)
+    takeovers: dict[str, int] = field(default_factory=dict)  #: by fault of the former owner
+    retired: int = 0  #: stores that were retired and replaced
+    failpoints: list[str] = field(default_factory=list)  #: at which nodes have ended themselves
     folder: str = ""  #: kept after a failure
     descriptors_growth: float = 0.0
     size_growth_mib: float = 0.0  #: of all databases
@@ -228,7 +230,7 @@ class DoorCampaign:
 
     async def _strike(self) -> None:
         for number in count(1):
-            plan = faults.plan(self._plan.seed, number, self._plan.faults)
+            plan = faults.plan(self._plan, number)
             if time.monotonic() + plan.pause_s > self._ends_at:
                 break
             if plan.faults:
@@ -281,10 +283,7 @@ class DoorCampaign:
             await statements.add_verdicts(self._world, stated)
         except CalledProcessError as error:
             self._world.complaints.append(f"the reconciliation failed: {error.cmd} {error.stderr}")
-        found = OracleFindings()
-        for node in self._world.nodes.values():
-            judge_log(node.name, node.place.log, found)
-        self._world.complaints += found.violations
+        self._world.complaints += await asyncio.to_thread(lambda: list(statements.tracebacks(self._world)))
         self.report.effects = promises.effects(self._notebook, stated)
         self._world.complaints += promises.without_effect(self.report.effects)
         self.report.verdicts = dict(Counter(row.verdict for row in stated.verdicts.values()))
@@ -318,6 +317,10 @@ class DoorCampaign:
             setattr(report, kind, len(findings.by_kind[kind]))
         report.faults_by_kind = dict(sorted(self._faults.done.items()))
         report.faults, report.kills = sum(report.faults_by_kind.values()), self._faults.kills
+        report.takeovers, report.retired = dict(self._faults.taken_over), self._faults.retired
+        report.failpoints = sorted(
+            {f"{name}/{point}" for name, node in self._world.nodes.items() for point in node.fired}
+        )
         report.documents_by_kind = dict(Counter(document.kind for document in documents))
         report.documents_by_door = dict(Counter(document.door for document in documents))
         report.certainties = dict(Counter(document.certainty for document in documents))

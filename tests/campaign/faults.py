@@ -3,17 +3,30 @@
 import asyncio
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from random import Random
 from typing import NamedTuple
 
 from semq.installation.configuration import CARRIER, DIRECT, HUB
 from tests.campaign.acts import ACTS
+from tests.campaign.plan import CampaignPlan
 from tests.campaign.receivers import WebhookReceiver
-from tests.campaign.world import BY_NAME, CLOCKED, DISK, FOLDER, PROXIES, QUEUES, CampaignWorld
-from tests.crash.faults import BACK_S_MAX, TEXTS, CycleFault, InstallationFaults, draw
+from tests.campaign.world import (
+    BROKERS,
+    BY_NAME,
+    CLOCKED,
+    DISK,
+    FOLDER,
+    OLD,
+    PROXIES,
+    QUEUES,
+    VIRTUAL,
+    CampaignWorld,
+)
+from tests.crash.faults import BACK_S_MAX, TEXTS, CycleFault, InstallationFaults, draw, failpoints_of
 from tests.crash.installation import HUB_2
 
 HUBS = (HUB, HUB_2)
@@ -31,9 +44,15 @@ PLACES = {
     "clocks": CLOCKED,
     "restored": tuple(name for name in BY_NAME if name != DISK),  # a full disk has no room for a backup
     "hub": (HUB,),
+    "armed": HUBS,  # a failpoint names its node itself
+    "direct link": (DIRECT,),
+    "brokers": (),
 }
+RABBITMQ_PLACES = PLACES | {"carrier": BROKERS, "brokers": BROKERS}
+ARMED = tuple(name for name in BY_NAME if name not in (VIRTUAL, OLD))  # institutions whose nodes kill themselves
 TEXTS_HERE = TEXTS | {
-    "move": tuple(BY_NAME), "webhook": ("401", "503", "slow"), "withdraw": tuple(BY_NAME), "quota": tuple(BY_NAME),
+    "move": tuple(BY_NAME), "retire": tuple(BY_NAME), "webhook": ("401", "503", "slow"),
+    "withdraw": tuple(BY_NAME), "quota": tuple(BY_NAME),
     "operator": ("resend", "inquire", "hold"), "hub operator": ("refuse", "resend", "resend"),
     "rule": ("plain", "sealed", "ordered"),
 }  # fmt: skip
@@ -43,6 +62,8 @@ KINDS = (
     (4, "kill postgres", "servers"),
     (3, "kill both", "nodes"),
     (2, "kill twice", "nodes"),
+    (2, "kill two", "nodes"),
+    (12, "failpoint", "armed"),
     (2, "kill postgres at start", "servers"),
     (3, "restart postgres", "servers"),
     (2, "freeze", "nodes"),
@@ -61,8 +82,12 @@ KINDS = (
     (2, "cut in a frame", "ends"),
     (2, "refuse", "ends"),
     (3, "kill", "carrier"),
+    (2, "kill two", "brokers"),  # the third one then pauses, because it is a minority
     (1, "freeze", "carrier"),
     (3, "take over", "shared store"),
+    (2, "suspend", "shared store"),
+    (1, "retire", "shared store"),
+    (2, "change ways", "direct link"),
     (3, "move", "hubs"),
     (4, "webhook", "webhook"),
     (3, "nack", "consumers"),
@@ -84,7 +109,9 @@ PAUSE_S = (2.0, 8.0)  # between two faults
 SEVERAL = (1, 1, 1, 2, 3)  # faults at once
 # Kinds that end a process of the hub before it has written its lines about forwarded messages. If only its database
 # ends, it writes them later.
-OF_HUB = frozenset({"kill", "kill both", "kill twice", "kill postgres at start", "take over"})
+OF_HUB = frozenset(
+    {"kill", "kill both", "kill two", "kill twice", "kill postgres at start", "failpoint", "take over", "suspend"}
+)
 
 
 class FaultPlan(NamedTuple):
@@ -94,16 +121,25 @@ class FaultPlan(NamedTuple):
     faults: list[CycleFault]
 
 
-def plan(seed: int, number: int, only: frozenset[str] | None = None) -> FaultPlan:
-    """Return the faults number ``number`` of a campaign. ``only``: kinds; None: all."""
-    chance = Random(f"{seed}/faults/{number}")
-    kinds = [row for row in KINDS if only is None or row[1] in only]
-    faults = [_draw(chance, kinds) for _ in range(chance.choice(SEVERAL))] if kinds else []
+def plan(campaign: CampaignPlan, number: int) -> FaultPlan:
+    """Return the faults number ``number`` of a campaign."""
+    chance = Random(f"{campaign.seed}/faults/{number}")
+    places = RABBITMQ_PLACES if campaign.rabbitmq else PLACES
+    kinds = [row for row in KINDS if places[row[2]] and (campaign.faults is None or row[1] in campaign.faults)]
+    points = failpoints_of(campaign.seed, HUBS, ARMED)
+    first = number * max(SEVERAL) % len(points)
+    turn = chain(points[first:], points)
+    faults = [_draw(chance, turn, kinds, places) for _ in range(chance.choice(SEVERAL))] if kinds else []
     return FaultPlan(chance.uniform(*PAUSE_S), sorted(faults, key=lambda fault: fault.at_s))
 
 
-def _draw(chance: Random, kinds: Sequence[tuple[int, str, str]]) -> CycleFault:
-    fault = draw(chance, iter(()), kinds, PLACES, TEXTS_HERE)
+def _draw(
+    chance: Random,
+    points: Iterator[tuple[str, str]],
+    kinds: Sequence[tuple[int, str, str]],
+    places: Mapping[str, tuple[str, ...]],
+) -> CycleFault:
+    fault = draw(chance, points, kinds, places, TEXTS_HERE)
     value, text = fault.value, fault.text
     if fault.kind in ("webhook", "nack", "stop", *ACTS):
         value = round(chance.uniform(0.5, BACK_S_MAX), 2)
@@ -132,7 +168,7 @@ class CampaignFaults(InstallationFaults):
 
     async def strike(self, faults: list[CycleFault]) -> None:
         """Carry out faults; return when all have ended."""
-        self.kills += sum(fault.kind.startswith("kill") for fault in faults)
+        self.kills += sum(fault.kind.startswith("kill") or fault.kind == "failpoint" for fault in faults)
         await self.run(faults)
 
     async def execute(self, fault: CycleFault) -> None:
@@ -140,7 +176,7 @@ class CampaignFaults(InstallationFaults):
         notebook, began = self._campaign.notebook, time.time()
         notebook.strike(str(fault))
         await super().execute(fault)
-        if fault.kind in OF_HUB and fault.where in HUBS:
+        if fault.kind in OF_HUB and {fault.where, fault.text} & set(HUBS):
             notebook.hub_outages.append((began, time.time()))
 
     async def _restart_postgres(self, fault: CycleFault) -> None:

@@ -12,8 +12,11 @@ from time import time
 from typing import Any
 from urllib.parse import unquote
 
+import aio_pika
 import httpx
 import sqlalchemy
+from aio_pika.abc import AbstractConnection
+from aio_pika.exceptions import AMQPError
 from sqlalchemy.exc import DBAPIError
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -25,12 +28,26 @@ from semq.app import Client, RefusedByNode, sql
 from semq.errors import SemqError
 from semq.folders.layout import NOTE, note_of, read_note
 from tests.campaign.notebook import Handed, Notebook, NotedReceipt, number_of
-from tests.crash.application import LOST, PREFETCH, connect, drop
 
 RETRY_S = 0.2
 POLL_S = 0.3
+PREFETCH = 24
+HEARTBEAT_S = 4
+CONNECT_S = 10.0
+LOST = (AMQPError, OSError, asyncio.TimeoutError, RuntimeError)  # RuntimeError: aio-pika on a closed channel
 REQUEUED_SHARE = 0.02  # share of deliveries that are returned
 ACK, REJECT, REQUEUE = "ack", "reject", "requeue"
+
+
+async def connect(url: str) -> AbstractConnection:
+    """Open a connection of aio-pika that does not reconnect by itself."""
+    return await aio_pika.connect(f"{url}?heartbeat={HEARTBEAT_S}", timeout=CONNECT_S)
+
+
+async def drop(connection: AbstractConnection | None) -> None:
+    if connection is not None:
+        with suppress(*LOST, asyncio.CancelledError):
+            await asyncio.wait_for(connection.close(), 2.0)
 
 
 class ReceiverProgram:
@@ -64,8 +81,8 @@ class ReceiverProgram:
             answer = REJECT
         elif self.is_nacking or self._chance.random() < REQUEUED_SHARE:
             answer = REQUEUE
-        fault = _difference(document, attributes) if document is not None else ""
         digest = sha256(body).hexdigest()
+        fault = _difference(document, {"digest": digest, "has_mark": True, **attributes}) if document else ""
         source = str(attributes["source"]).partition("/")[0]
         self._notebook.receive(
             NotedReceipt(number, self.address, lk0, digest, flagged, answer, at or time(), fault, source)
@@ -75,7 +92,9 @@ class ReceiverProgram:
 
 def _difference(document: Handed, attributes: Mapping[str, Any]) -> str:
     """Return how the attributes of a delivery differ from those of the document; empty if they do not."""
-    expected: dict[str, Any] = {"app_key": document.app_key, "order_key": document.order_key}
+    expected: dict[str, Any] = {
+        "app_key": document.app_key, "order_key": document.order_key, "digest": document.digest, "has_mark": True,
+    }  # fmt: skip
     if document.order_key == "fixed" or "folder" in document.door:
         del expected["order_key"]
     if document.priority:
@@ -99,7 +118,7 @@ class AioPikaReceiver(ReceiverProgram):
         self._url, self._queue = url, queue
 
     async def _session(self) -> None:
-        connection = await connect(self._url, None)
+        connection = await connect(self._url)
         try:
             channel = await connection.channel(publisher_confirms=False)
             await channel.set_qos(prefetch_count=PREFETCH)
@@ -116,7 +135,8 @@ class AioPikaReceiver(ReceiverProgram):
         attributes = {
             **headers, "app_key": headers.get("@AppKey"), "order_key": headers.get("@OrderKey", ""),
             "is_complete": True, "priority": message.priority or 0, "content_type": message.content_type,
-            "source": headers["@Source"],
+            "source": headers["@Source"], "digest": headers["@Digest"],
+            "has_mark": bool(message.redelivered) == (int(str(headers["@Deliveries"])) > 1),
         }  # fmt: skip
         with suppress(*LOST):
             answer = self._take(
@@ -144,7 +164,7 @@ class AppReceiver(ReceiverProgram):
                 attributes = {
                     **document.headers, "app_key": str(document.app_key), "order_key": document.order_key,
                     "priority": document.priority, "content_type": document.content_type, "is_complete": True,
-                    "source": document.source,
+                    "source": document.source, "digest": document.digest,
                 }  # fmt: skip
                 answer = self._take(document.lk0, document.payload, flagged=document.redelivered, attributes=attributes)
                 settle = {ACK: document.ack, REJECT: document.reject, REQUEUE: document.requeue}[answer]
@@ -177,7 +197,7 @@ class SqlReceiver(ReceiverProgram):
                 attributes = {
                     **document.headers, "app_key": str(document.app_key), "order_key": document.order_key,
                     "priority": document.priority, "content_type": document.content_type, "is_complete": True,
-                    "source": document.source,
+                    "source": document.source, "digest": document.digest,
                 }  # fmt: skip
                 # A lost connection during the commit leaves it open whether the document comes again.
                 answer = self._take(document.lk0, document.payload, flagged=True, attributes=attributes)
@@ -283,7 +303,7 @@ class HttpReceiver(ReceiverProgram):
                     attributes = {
                         **facts["headers"], "app_key": facts["app_key"], "order_key": facts["order_key"],
                         "priority": facts["priority"], "content_type": facts["content_type"], "is_complete": True,
-                        "source": facts["source"],
+                        "source": facts["source"], "digest": facts["digest"],
                     }  # fmt: skip
                     answer_word = self._take(
                         facts["lk0"], b64decode(facts["body_base64"]), flagged=facts["deliveries"] > 1,

@@ -31,11 +31,13 @@ from semq.errors import SemqError
 from semq.folders.layout import read_note
 from semq.moments import EPOCH
 from tests.campaign.notebook import CONFIRMED, REFUSED, Handed
-from tests.crash.application import ANSWER_S, HEARTBEAT_S, LOST, connect, drop
+from tests.campaign.receivers import HEARTBEAT_S, LOST, connect, drop
 from tests.interop import amqplib
 from tests.waiting import until
 
 AMQPLIB = Path(__file__).with_name("amqplib_sender.js")
+# Longest wait for the answer to a submission. It is long, because the machine may be busy.
+ANSWER_S = 60.0
 INTERNAL_ERROR = 541  # the reply code of a document that is refused for now
 LOST_BY_CELERY = (amqp.exceptions.AMQPError, amqp.exceptions.MessageNacked, kombu.exceptions.KombuError, OSError)
 BYTES_PER_S = 1 << 20  # a slow machine takes huge documents so fast
@@ -103,9 +105,9 @@ class AioPikaSender(SenderProgram):
 
     can = AMQP
 
-    def __init__(self, chance: Random, url: str, trust: Path | None) -> None:
+    def __init__(self, chance: Random, url: str) -> None:
         super().__init__(chance)
-        self._url, self._trust = url, trust
+        self._url = url
         self._connection: Any = None
         self._channel: Any = None
 
@@ -118,7 +120,7 @@ class AioPikaSender(SenderProgram):
         try:
             if self._channel is None or self._channel.is_closed:
                 await drop(self._connection)
-                self._connection = await connect(self._url, self._trust)
+                self._connection = await connect(self._url)
                 self._channel = await self._connection.channel(publisher_confirms=True)
             exchange = await self._channel.get_exchange("semq", ensure=False)
             await exchange.publish(message, document.target, mandatory=False, timeout=self.patience_s(document))

@@ -1,6 +1,7 @@
 """The statements about documents that are not the notebook's: the ledgers of all stores, and the verdicts."""
 
 import asyncio
+import json
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,7 +20,6 @@ from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.status import AckStatus, AppStatus, SaveFwd
 from tests.campaign.world import BY_NAME, OLD, CampaignWorld
 from tests.crash import node_requests
-from tests.crash.excuses import AlarmLine
 from tests.crash.installation import HUB_2
 
 ENDS = {
@@ -40,6 +40,26 @@ DATE = ("--business-date", "today")
 CLOCKS_S = 60.0  # the clock of a node may have been wrong at the time of a backup
 ASKING_S_MAX = 150.0  # longest time until all partners have answered, who are asked each minute
 SETTLED_S = 2.5  # the extracts must end later than the last step of each message, by more than `in_flight_s`
+
+
+class AlarmLine(NamedTuple):
+    node: str
+    side: int
+    event: int
+    lk0: str
+    target: str
+    detail: str
+
+    @property
+    def code(self) -> str:
+        return self.detail.partition(" ")[0]
+
+    def is_about(self, address: str) -> bool:
+        """Return whether the line is about a node or its messages."""
+        return self.lk0.startswith(f"{address}.") if self.lk0 else self.target == address
+
+    def __str__(self) -> str:
+        return f"{self.node} noted {Event(self.event).name} of {self.lk0 or self.target}: {self.detail}"
 
 
 @dataclass(slots=True)
@@ -172,6 +192,8 @@ def _add_senders(story: MessageStory, event: int, detail: str) -> None:
 async def add_verdicts(world: CampaignWorld, statements: LedgerStatements) -> None:
     """Extract the ledgers of all nodes, reconcile them, and add the verdicts."""
     await asyncio.sleep(SETTLED_S)
+    for retired in world.retired_configurations:
+        await run_command("extract", "--config", retired, *DATE)
     for name in (HUB, HUB_2, *BY_NAME):
         place = world.nodes[name].place
         which = ("--institution", place.institution) if place.institution is not None else ()
@@ -226,3 +248,16 @@ def _connected(world: CampaignWorld, store: str) -> psycopg.Connection[Any]:
     if url is None:
         raise psycopg.OperationalError(f"no server runs for {store}")
     return psycopg.connect(url)
+
+
+def tracebacks(world: CampaignWorld) -> Iterator[str]:
+    """Yield the unexpected errors in the logs of all nodes."""
+    for name, node in world.nodes.items():
+        for line in node.place.log.read_text("utf-8", "replace").splitlines():
+            # a killed process may leave an incomplete line
+            if line.startswith("{") and line.endswith("}") and '"exception"' in line:
+                entry = json.loads(line)
+                last = str(entry.get("exception", "")).strip().splitlines()[-1:]
+                yield f"{name} at {entry.get('timestamp')}: {entry.get('event')} {last}"
+            elif line.startswith("Traceback"):
+                yield f"{name} ended with a traceback: see {node.place.log}"

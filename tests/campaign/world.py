@@ -11,14 +11,16 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import sqlalchemy
 from msgspec.structs import replace
 
+from bench.rabbitmq.server import cluster_nodes, port_mapper
 from bench.versions.checkout import Checkout
 from semq.app import sql
 from semq.installation.configuration import (
@@ -40,9 +42,11 @@ from tests.campaign.traffic import PIECES_FROM, Traffic
 from tests.crash import node_requests
 from tests.crash.armed.process import ROOT, CrashProcess
 from tests.crash.installation import HUB_2, Installation
+from tests.crash.rabbitmq import BrokerProcess
 from tests.interop import amqplib
 
 PASSWORD = "only-for-tests"
+LOGIN = ApplicationLogin("app", PASSWORD)
 ROLE = "erp"
 
 
@@ -90,6 +94,7 @@ PROXIES = {
     f"app-{QUEUES}": QUEUES, DIRECT: APP,
 }  # fmt: skip
 WAYS = {HUB: "way-hub", HUB_2: "way-hub-2", STANDBY: "way-standby"}
+BROKERS = tuple(f"{CARRIER}-{number}" for number in (1, 2, 3))  # a cluster of RabbitMQ in the place of the carrier
 EXTRACTS, REPORTS = "extracts", "reports"
 
 
@@ -98,7 +103,7 @@ def installation(hour: int) -> InstallationPlan:
     cutoff = f"{(hour + 12) % 24:02d}:00"
     return InstallationPlan(
         {each.name: each.id for each in INSTITUTIONS},
-        ApplicationLogin("app", PASSWORD),
+        LOGIN,
         secure=True,
         direct=DIRECTLY,
         virtual=VIRTUAL,
@@ -144,7 +149,12 @@ class CampaignWorld(Installation):
 
     def __init__(self, folder: Path, plan: CampaignPlan, notebook: Notebook, old: Checkout | None = None) -> None:
         """``old``: the version of the node of OLD; None: the present one."""
-        super().__init__(folder, PROXIES, ADDRESSES, cluster=True)
+        targets = PROXIES | dict(zip(WAYS.values(), BROKERS, strict=True)) if plan.rabbitmq else PROXIES
+        super().__init__(folder, targets, ADDRESSES, cluster=True)
+        self.links_beside_direct = tuple(
+            name for name, node in PROXIES.items() if node in PROCESSES_OF_HUB.values() and name.endswith(DIRECTLY)
+        )
+        self._resources = ExitStack()
         self.old = old
         self.notebook = notebook
         self.receivers: dict[str, ReceiverProgram] = {}  #: by address
@@ -163,15 +173,29 @@ class CampaignWorld(Installation):
 
     async def start(self, hour: int) -> None:
         """Start all processes; return when they serve and the applications receive."""
+        await self.prepare(hour)
+        await self.start_nodes(BY_NAME, definitions())
+        await node_requests.ask(self.nodes[HUB], "stores.balance")
+        await self._start_applications()
+
+    async def prepare(self, hour: int) -> None:
+        """Start the proxies and the shared server, and write the configurations. The nodes are not started yet."""
         await self.start_proxies()
+        if self._plan.rabbitmq:
+            mapper = self._resources.enter_context(port_mapper(self._plan.root))
+            nodes = cluster_nodes(self._home_of_rabbitmq(), mapper, len(BROKERS), LOGIN, self._plan.root)
+            self.brokers = {name: BrokerProcess(name, node) for name, node in zip(BROKERS, nodes, strict=True)}
         links = {
             each.name: [self.proxies[f"{place}-{each.name}"].port for place in _turned(each)] for each in INSTITUTIONS
         }
-        links |= {hub: [self.proxies[way].port] for hub, way in WAYS.items()}
+        for hub, way in WAYS.items():
+            others = [broker.port for name, broker in self.brokers.items() if name != self._targets[way]]
+            links[hub] = [self.proxies[way].port, *others]
         links[DIRECT] = [self.proxies[DIRECT].port]
         shared = await self.start_server()
         self._mount_disk()
-        places = replace(installation(hour), shared_database=shared).write(self.folder, links)
+        carrier = f"amqp://127.0.0.1:{self.brokers[BROKERS[0]].port}" if self.brokers else ""
+        places = replace(installation(hour), shared_database=shared, carrier=carrier).write(self.folder, links)
         for name, text in self._more_configuration().items():
             with places[name].config.open("a", encoding="utf-8") as stream:
                 stream.write(text)
@@ -183,9 +207,13 @@ class CampaignWorld(Installation):
             self.set_clock(name, 0.0)
             variables = {clocked.VARIABLE: str(self._clock_file(name)), "PYTHONPATH": str(ROOT)}
             self.nodes[name].run_by(sys.executable, variables, clocked.__name__)
-        await self.start_nodes(BY_NAME, definitions())
-        await node_requests.ask(self.nodes[HUB], "stores.balance")
-        await self._start_applications()
+
+    def _home_of_rabbitmq(self) -> Path:
+        """Return the folder of RabbitMQ's nodes."""
+        if self._plan.root is None:
+            return self.folder
+        home = TemporaryDirectory(prefix="rabbitmq-", dir=self._plan.root / "var/tmp", ignore_cleanup_errors=True)
+        return Path(self._resources.enter_context(home))
 
     def _mount_disk(self) -> None:
         if os.geteuid():
@@ -241,8 +269,8 @@ class CampaignWorld(Installation):
             self._add(receivers.AppReceiver(address, note, self._chance(address), lambda: app.url, user))
         self._add(receivers.AioPikaReceiver(ADDRESSES[VIRTUAL], note, self._chance(VIRTUAL), virtual.url, "semq.inbox"))
         make: dict[str, Callable[[Random], SenderProgram]] = {
-            "aio-pika": lambda chance: senders.AioPikaSender(chance, amqp_url, None),
-            "own aio-pika": lambda chance: senders.AioPikaSender(chance, virtual.url, None),
+            "aio-pika": lambda chance: senders.AioPikaSender(chance, amqp_url),
+            "own aio-pika": lambda chance: senders.AioPikaSender(chance, virtual.url),
             "pika": lambda chance: senders.PikaSender(chance, "127.0.0.1", app_port, "app", PASSWORD),
             "amqplib": lambda chance: senders.AmqplibSender(chance, amqp_url),
             "celery": lambda chance: senders.CelerySender(chance, amqp_url),
@@ -340,6 +368,7 @@ class CampaignWorld(Installation):
         await self._end_applications()
         await self.stop_processes()
         await self.end_proxies_and_server()
+        self._resources.close()
 
     async def remove(self) -> None:
         """End everything immediately."""
@@ -347,6 +376,7 @@ class CampaignWorld(Installation):
         await self.remove_processes()
         await self.end_proxies_and_server()
         self._unmount_disk()
+        self._resources.close()
 
     async def _end_applications(self) -> None:
         tasks, self._tasks = self._tasks, []

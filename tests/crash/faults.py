@@ -1,6 +1,6 @@
-"""Faults: their kinds as tables, and the plan that a seed draws for each cycle.
+"""Faults that any installation can have, and the classes that draw and carry them out.
 
-A plan is data and can be printed; ``FaultInjector`` carries it out on a ``CrashWorld``.
+A fault is data and can be printed; ``tests.campaign.faults`` has the weighted table.
 """
 
 import asyncio
@@ -8,115 +8,35 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from itertools import cycle
+from functools import cache
 from random import Random
 
 import psycopg
 
-from semq.installation.configuration import CARRIER, DIRECT, HUB, STANDBY
-from tests.crash import node_requests, oracle
+from semq.installation.configuration import DIRECT, HUB, STANDBY
+from tests.crash import node_requests
 from tests.crash.armed import failpoints
 from tests.crash.armed.process import CrashProcess
 from tests.crash.installation import HUB_2, Installation
 from tests.crash.rabbitmq import BrokerProcess
-from tests.crash.world import ADDRESS, BROKERS, MEMBERS, OTHER, SIDES, C, CrashWorld
 
-# Group of places in ``KINDS`` | its places: processes and links.
-PLACES = {
-    "nodes": (HUB, *SIDES),
-    "member": (C,),  # the third institution, which only receives
-    "sides": SIDES,
-    "links": ("link-a", "link-b"),
-    "apps": ("app-a", "app-b"),
-}
-DIRECT_PLACES = PLACES | {"direct link": (DIRECT,)}
-CLUSTER_PLACES = PLACES | {
-    "nodes": (HUB, HUB_2, *SIDES),
-    "links": ("link-a", "link-b", "other-a", "other-b", "standby-a", "standby-b"),
-    "hubs": (HUB, HUB_2),
-    "shared store": (HUB_2,),
-    "carrier links": ("way-hub", "way-hub-2", "way-standby"),
-    "carrier": (CARRIER,),
-    "carrier with a store": (CARRIER,),
-    "brokers": (),
-}
-RABBITMQ_PLACES = CLUSTER_PLACES | {"carrier": BROKERS, "carrier with a store": (), "brokers": BROKERS}
 POLL_S = 0.3
-SPAN_S = 2.0  # faults of a cycle begin within this time
-FIRST_CHANGE_S = 2.0  # when the first "change ways" begins, and for how long it closes each way
+SPAN_S = 2.0  # faults begin within this time
 STRIKE_S = 3.0  # longest wait until an armed node that serves reaches its failpoint
 SUSPENDED_S = 10.0  # longest wait until an armed node that serves suspends itself
 STATEMENTS_MAX = 60  # about the number of exchanges with Postgres in a start of a hub in a cluster
 BACK_S_MAX = 5.0  # longest pause before the start of a killed node
+EMPTY_S_MAX = 120.0  # longest time until a store without homes is empty
 # Kind | values of ``CycleFault.text``.
 TEXTS = {
-    "move": SIDES,
-    "retire": SIDES,  # whose home moves to the new store
     "silence": ("is_silent_to_server", "is_silent_to_dialler"),
     "take over": ("kill", "stop", "freeze"),  # fault of the owner of the store
 }
 # Only one fault of these kinds at a time may strike the processes of the second store. Another one would end the
 # suspension that "take over" or "suspend" has begun.
 ALONE = frozenset({"kill", "kill two", "kill both", "kill twice", "failpoint", "freeze", "take over", "suspend"})
-EMPTY_S_MAX = 120.0  # longest time until a store without homes is empty
-
-# share | kind | group of places
-KINDS: list[tuple[int, str, str]] = [
-    (6, "kill", "nodes"),
-    (3, "kill two", "nodes"),
-    (4, "kill postgres", "nodes"),
-    (2, "kill both", "nodes"),  # the node and its postgres
-    (2, "kill ends", "sides"),  # both institutions
-    (3, "kill", "member"),
-    (1, "kill both", "member"),
-    (3, "kill twice", "nodes"),  # again while the node starts
-    (3, "kill postgres at start", "nodes"),  # node and postgres, then the new postgres
-    (18, "failpoint", "nodes"),
-    (2, "freeze", "nodes"),
-    (3, "cut", "links"),
-    (3, "cut in a frame", "links"),
-    (2, "half open", "links"),
-    (2, "silence", "links"),
-    (1, "delay", "links"),
-    (1, "throttle", "links"),
-    (1, "crumbs", "links"),
-    (1, "refuse", "links"),
-    (3, "cut", "apps"),
-    (2, "cut in a frame", "apps"),
-    (1, "silence", "apps"),
-]
-# Further kinds in campaigns with certificates.
-SECURE_KINDS = [(6, "renew", "nodes"), (4, "revoke", "sides")]
-# Further kinds in campaigns with a direct link between the institutions.
-DIRECT_KINDS = [
-    (8, "change ways", "direct link"),
-    (3, "cut", "direct link"),
-    (2, "cut in a frame", "direct link"),
-    (1, "half open", "direct link"),
-    (2, "silence", "direct link"),
-    (1, "delay", "direct link"),
-    (1, "throttle", "direct link"),
-    (1, "crumbs", "direct link"),
-    (1, "refuse", "direct link"),
-]
-# Further kinds in campaigns with several instances of the hub.
-CLUSTER_KINDS = [
-    (6, "move", "hubs"),  # the home of an institution moves to the store of this instance
-    (4, "take over", "shared store"),
-    (4, "suspend", "shared store"),  # an owner suspends itself at a step, another process takes the store over
-    (3, "retire", "shared store"),  # the homes move, the empty store is retired, another is added
-    (5, "kill", "carrier"),
-    (1, "kill postgres", "carrier with a store"),
-    (2, "freeze", "carrier"),
-    (3, "cut", "carrier links"),
-    (2, "cut in a frame", "carrier links"),
-    (1, "half open", "carrier links"),
-    (2, "silence", "carrier links"),
-    (1, "delay", "carrier links"),
-    (1, "throttle", "carrier links"),
-    (1, "refuse", "carrier links"),
-    (2, "kill two", "brokers"),  # the third one then pauses, because it is a minority
-]
+# Tables of a hub's store that are empty when nothing waits in it.
+STORED = ("tb_0031", "tb_0030")
 # Steps that only hubs reach in a campaign.
 HUB_ONLY = frozenset({"H3-line", "H4", "H5", "H6", "H12", "MSG-stored", "Ack-Fwd", "Ack-Save", "ReAck"})
 # Steps that follow acts of operators (``test_refusing``).
@@ -137,40 +57,17 @@ class CycleFault:
         return f"{self.at_s:.1f}s {self.kind} {self.where} {self.value:g} {self.text}".rstrip()
 
 
-def failpoints_by_turn(seed: int, *, cluster: bool = False) -> Iterator[tuple[str, str]]:
-    """Yield all (node, STEP:PHASE), again and again. ``cluster``: for two instances of the hub."""
+@cache
+def failpoints_of(seed: int, hubs: tuple[str, ...], institutions: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Return all (node, STEP:PHASE) in an order that the seed draws."""
     points = [
         (node, f"{step}:{phase}")
         for step, phase in failpoints.all_failpoints()
-        for node in (CLUSTER_PLACES if cluster else PLACES)["nodes"]
-        if step not in BY_HAND and (step in EVERYWHERE or (step in HUB_ONLY) == (node not in SIDES))
+        for node in (*hubs, *institutions)
+        if step not in BY_HAND and (step in EVERYWHERE or (step in HUB_ONLY) == (node in hubs))
     ]
     Random(f"{seed}/failpoints").shuffle(points)
-    return cycle(points)
-
-
-def plan(
-    seed: int,
-    number: int,
-    points: Iterator[tuple[str, str]],
-    *,
-    secure: bool = False,
-    cluster: bool = False,
-    rabbitmq: bool = False,
-    direct: bool = False,
-) -> list[CycleFault]:
-    """Return the faults of one cycle in the order of time. ``points``: from ``failpoints_by_turn``.
-
-    The first cycle of a campaign with a direct link has only a change of ways, so that the campaign uses both ways.
-    """
-    if direct and number == 1:
-        return [CycleFault(FIRST_CHANGE_S, "change ways", DIRECT, FIRST_CHANGE_S)]
-    places = RABBITMQ_PLACES if rabbitmq else CLUSTER_PLACES if cluster else DIRECT_PLACES if direct else PLACES
-    all_kinds = [*KINDS, *(SECURE_KINDS if secure else ()), *CLUSTER_KINDS, *DIRECT_KINDS]
-    kinds = [kind for kind in all_kinds if places.get(kind[2])]
-    chance = Random(f"{seed}/cycle/{number}")
-    faults = [draw(chance, points, kinds, places) for _ in range(chance.choice((1, 1, 2, 3)))]
-    return sorted(faults, key=lambda fault: fault.at_s)
+    return points
 
 
 def draw(
@@ -183,7 +80,7 @@ def draw(
     """Draw a fault from a table of kinds."""
     _, kind, group = chance.choices(kinds, [share for share, *_ in kinds])[0]
     at_s, where, value, text = chance.uniform(0, SPAN_S), chance.choice(places[group]), 0.0, ""
-    if kind in ("kill", "kill two", "kill both", "kill ends", "failpoint"):
+    if kind in ("kill", "kill two", "kill both", "failpoint"):
         value = chance.choice((0.0, chance.uniform(0, 1), chance.uniform(0, BACK_S_MAX)))
     if kind == "kill two":
         text = chance.choice([node for node in places[group] if node != where])
@@ -227,7 +124,7 @@ class InstallationFaults:
         self.done: Counter[str] = Counter()  #: faults begun, by kind
         self.taken_over: Counter[str] = Counter()  #: takeovers, by fault of the former owner
         self._striking_second_store = asyncio.Lock()
-        self._changing_store = asyncio.Lock()  #: one takeover, retirement or move at a time
+        self.retired = 0  #: retired stores
         self._kinds: dict[str, Callable[[CycleFault], Awaitable[None]]] = {
             "kill": self._kill,
             "kill two": self._kill_two,
@@ -248,6 +145,9 @@ class InstallationFaults:
             "move": self._move,
             "take over": self._take_over,
             "suspend": self._suspend,
+            "failpoint": self._arm,
+            "change ways": self._change_ways,
+            "retire": self._retire,
         }
 
     @property
@@ -334,13 +234,11 @@ class InstallationFaults:
 
     async def _renew(self, fault: CycleFault) -> None:
         """Replace a node's key while documents sealed for the old key are under way."""
-        world, where = self._world, fault.where
-        world.certificate_changes.renewed[where] += 1
-        await node_requests.ask(lambda: world.serving_process(where), "cert.renew")
+        await node_requests.ask(lambda: self._world.serving_process(fault.where), "cert.renew")
 
     async def _move(self, fault: CycleFault) -> None:
         """Move the home of an institution while documents wait for it in the former store."""
-        async with self._changing_store:
+        async with self._world.changing_store:
             await self._move_homes(fault.where, fault.text)
 
     async def _move_homes(self, hub: str, *sides: str) -> None:
@@ -350,7 +248,7 @@ class InstallationFaults:
 
     async def _take_over(self, fault: CycleFault) -> None:
         """End or freeze the owner of a store until its standby serves it; then start or resume the former owner."""
-        async with self._changing_store:
+        async with self._world.changing_store:
             owner = self._world.serving_process(fault.where)
             standby = owner.other
             assert standby is not None
@@ -369,7 +267,7 @@ class InstallationFaults:
 
     async def _suspend(self, fault: CycleFault) -> None:
         """Let the owner of a store suspend itself at a step until its standby serves the store; then resume it."""
-        async with self._changing_store:
+        async with self._world.changing_store:
             standby = self._world.serving_process(fault.where)
             owner = standby.other
             assert owner is not None
@@ -398,75 +296,32 @@ class InstallationFaults:
         await asyncio.sleep(duration_s)
         proxy.clear()
 
-
-class FaultInjector(InstallationFaults):
-    """Carries out the faults of a crash campaign."""
-
-    def __init__(self, world: CrashWorld) -> None:
-        super().__init__(world)
-        self._crash_world = world
-        self.retired = 0  #: retired stores
-        self._revoking = {side: asyncio.Lock() for side in SIDES}
-        self._kinds |= {
-            "kill ends": self._kill_ends,
-            "failpoint": self._arm,
-            "change ways": self._change_ways,
-            "revoke": self._revoke,
-            "retire": self._retire,
-        }
-
-    async def _kill_ends(self, fault: CycleFault) -> None:
-        for side in SIDES:
-            self._crash_world.nodes[side].kill(fault.value)
-
     async def _arm(self, fault: CycleFault) -> None:
-        node = self._crash_world.serving_process(fault.where)
+        node = self._world.serving_process(fault.where)
         node.kill(fault.value, fault.text)
         await node.wait_for_failpoint(STRIKE_S)
 
     async def _change_ways(self, fault: CycleFault) -> None:
-        """Close the direct link, then the links to the hub: documents under way take the other way."""
-        await self._close_links(fault.value, fault.where)
-        await self._close_links(fault.value, *PLACES["links"])
-
-    async def _revoke(self, fault: CycleFault) -> None:
-        """Revoke the certificates of an institution; its node enrols again, with another key.
-
-        Without the lock, a second revocation would revoke the new certificate.
-        """
-        world = self._crash_world
-        async with self._revoking[fault.where]:
-            await world.revoke(fault.where)
-            if world.direct:
-                await self._await_end_of_direct_link(OTHER[fault.where], fault.where)
-            await world.enrol_again(fault.where)
-
-    async def _await_end_of_direct_link(self, side: str, revoked: str) -> None:
-        """Wait until ``side`` has ended its direct session with a revoked partner, or is being revoked, too."""
-        try:
-            await node_requests.until_no_direct_link(
-                self._crash_world.nodes[side], ADDRESS[revoked], self._revoking[side].locked
-            )
-        except TimeoutError:
-            self._crash_world.complaints.append(
-                f"{side} still has a direct session with {revoked} after the revocation"
-            )
+        """Close the direct link, then the links of its two institutions to the hub: documents take the other way."""
+        await self._close_links(fault.value, DIRECT)
+        await self._close_links(fault.value, *self._world.links_beside_direct)
 
     async def _retire(self, fault: CycleFault) -> None:
-        world, hub = self._crash_world, self._crash_world.nodes[HUB]
-        async with self._changing_store:
+        """Move all homes away from a store, retire it when it is empty, add another one, and move a home there."""
+        world, hub = self._world, self._world.nodes[HUB]
+        async with world.changing_store:
             store = world.store(fault.where)
             pair = [world.nodes[name] for name in (fault.where, STANDBY)]
             try:
                 async with asyncio.timeout(EMPTY_S_MAX):
-                    await self._move_homes(HUB, *MEMBERS)
+                    await self._move_homes(HUB, *world.addresses)
                     await self._stop_when_empty(fault.where, pair)
                 await node_requests.ask(hub, "stores.retire", store=store, why="its homes have moved")
                 await world.replace_second_store()
                 await node_requests.ask(hub, "stores.add", store=world.store(fault.where))
                 self.retired += 1
             except TimeoutError:
-                world.complaints.append(f"store {store} was not retired: {self._remaining_rows(fault.where)}")
+                world.complaints.append(f"store {store} was not retired: {self._waiting_rows(fault.where)}")
             finally:
                 for node in pair:
                     node.up()
@@ -475,19 +330,20 @@ class FaultInjector(InstallationFaults):
     async def _stop_when_empty(self, hub: str, pair: list[CrashProcess]) -> None:
         """Wait until a store is empty, and stop both its processes; try again if copies have arrived meanwhile."""
         while True:
-            while self._remaining_rows(hub):  # noqa: ASYNC110  (other processes empty it)
+            while self._waiting_rows(hub):  # noqa: ASYNC110  (other processes empty it)
                 await asyncio.sleep(POLL_S)
             await asyncio.gather(*(node.down(orderly=True) for node in pair))
-            if not self._remaining_rows(hub):
+            if not self._waiting_rows(hub):
                 return
             for node in pair:
                 node.up()
 
-    def _remaining_rows(self, hub: str) -> dict[str, int]:
+    def _waiting_rows(self, hub: str) -> int:
+        """Return the number of rows that wait in a store; 1 while its server does not answer."""
+        url = self._world.database(hub)
         try:
-            return oracle.leftovers_of(self._crash_world, hub)
+            with psycopg.connect(url or "") as connection:
+                rows = [connection.execute(f"SELECT count(*) FROM {table}".encode()).fetchone() for table in STORED]
         except psycopg.OperationalError:
-            return {"its server does not answer": 1}
-
-
-assert SIDES == ("a", "b"), "the names of links in PLACES end in the names of the sides"
+            return 1
+        return sum(int(row[0]) for row in rows if row is not None)

@@ -1,17 +1,20 @@
 """The processes of an installation under test: nodes, links through proxies, the database server of two of the hub.
 
-``world`` and ``tests.campaign.world`` say which nodes there are, and add the applications.
+``trio`` and ``tests.campaign.world`` say which nodes there are, and add the applications.
 """
 
 import asyncio
+import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+import psycopg
+from psycopg import sql
 
 from semq.installation.configuration import HUB, STANDBY, NodePlace
 from semq.installation.enrolment import ensure_enrolled
 from tests.crash import node_requests
 from tests.crash.armed.process import CrashProcess, SharedServer
-from tests.crash.excuses import CertificateChanges
 from tests.crash.proxy import Proxy
 from tests.crash.rabbitmq import BrokerProcess
 
@@ -35,7 +38,10 @@ class Installation:
         self.second_urls: dict[str, str] = {}
         self.store_number = 2  #: semq_id and semq_db_id of the second instance's present store
         self.complaints: list[str] = []
-        self.certificate_changes = CertificateChanges({}, {})
+        self.revoked: set[str] = set()  #: institutions that were revoked at some time
+        self.changing_store = asyncio.Lock()  #: one takeover, retirement, move or restore of a hub at a time
+        self.links_beside_direct: tuple[str, ...] = ()  #: proxies between the partners of the direct link and hubs
+        self.retired_configurations: list[Path] = []  #: of the second instance with its former stores
         self._targets = targets
         self.proxies = {name: Proxy() for name in targets}
         self.nodes: dict[str, CrashProcess] = {}
@@ -78,7 +84,7 @@ class Installation:
 
     async def revoke(self, member: str) -> None:
         """Revoke the certificates of a node; complain if its link does not end."""
-        self.certificate_changes.revoked[member] += 1
+        self.revoked.add(member)
         lived_s = await node_requests.revoke_and_measure(self.nodes[HUB], self.addresses[member])
         if lived_s > node_requests.REVOKED_S_MAX:
             self.complaints.append(f"the link of {member} lived {lived_s:.1f} s after its revocation")
@@ -124,6 +130,23 @@ class Installation:
         for name, process in self.processes.items():
             self._connect_proxies(process, *(proxy for proxy, target in self._targets.items() if target == name))
 
+    async def replace_second_store(self) -> None:
+        """Give the second instance and its standby, both stopped, another store, in a new database of their server."""
+        assert self.server is not None
+        former, number = self.second_urls[HUB_2], self.store_number + 1
+        database = await node_requests.repeat_until_done(lambda: self._create_database(f"store_{number}"))
+        kept = self.folder / f"{HUB_2}-store-{self.store_number}.toml"
+        kept.write_text(self.nodes[HUB_2].place.config.read_text("utf-8"), "utf-8")
+        self.retired_configurations.append(kept)
+        for name in (HUB_2, STANDBY):
+            file = self.nodes[name].place.config
+            text = file.read_text("utf-8").replace(json.dumps(former), json.dumps(database))
+            for key in ("semq_id", "semq_db_id"):
+                text = text.replace(f"{key} = {self.store_number}\n", f"{key} = {number}\n")
+            file.write_text(text, "utf-8")
+        self.second_urls |= {f"{HUB_2} with {self.store(HUB_2)}": former, HUB_2: database}
+        self.store_number = number
+
     async def stop_processes(self) -> None:
         """End all processes in an orderly way."""
         await asyncio.gather(*(node.stop() for node in self.nodes.values()))
@@ -150,3 +173,16 @@ class Installation:
 
         node.on_ready = lambda: set_target(("127.0.0.1", node.port))
         node.on_end = lambda: set_target(None)
+
+    async def _create_database(self, database: str) -> str:
+        """Return the URL of a new database in the shared server. Raises OSError."""
+        assert self.server is not None
+        server = self.server.postgres
+        try:
+            async with await psycopg.AsyncConnection.connect(server.url_of("postgres"), autocommit=True) as connection:
+                await connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
+        except psycopg.errors.DuplicateDatabase:
+            pass  # an earlier attempt has created it
+        except psycopg.OperationalError as error:  # the server was killed
+            raise ConnectionError(str(error)) from error
+        return server.url_of(database)

@@ -3,21 +3,14 @@
 import asyncio
 import os
 import sys
-import tomllib
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from bench.rabbitmq import server
 from bench.rabbitmq.server import RabbitNode, cluster_nodes
-from semq.installation.configuration import CARRIER, HUB
-from tests.crash import __main__ as crash
-from tests.crash import world as worlds
-from tests.crash.armed.process import EXIT_UNAVAILABLE
-from tests.crash.installation import HUB_2
 from tests.crash.rabbitmq import BrokerProcess
-from tests.crash.world import BROKERS, CrashWorld
+from tests.crash.trio import PLAN
 
 GREETER = f"""#!{sys.executable}
 import os, re, socket
@@ -36,7 +29,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RabbitNode:
     program.write_text(GREETER)
     program.chmod(0o755)
     monkeypatch.setattr(server, "PROGRAM", program)
-    return cluster_nodes(tmp_path, 1, 1, worlds.PLAN.login)[0]
+    return cluster_nodes(tmp_path, 1, 1, PLAN.login)[0]
 
 
 async def test_a_killed_node_is_started_again_until_it_is_stopped(node: RabbitNode) -> None:
@@ -69,30 +62,3 @@ async def test_a_frozen_node_is_resumed(node: RabbitNode) -> None:
         assert await asyncio.to_thread(node.wait_serving)
     finally:
         await broker.remove()
-
-
-async def test_each_instance_has_the_addresses_of_all_nodes_with_its_own_proxy_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worlds, "port_mapper", lambda root: nullcontext(1))
-    world = CrashWorld(tmp_path, 1, cluster=True, rabbitmq=True)
-    try:
-        await world.prepare()
-        assert CARRIER not in world.nodes
-        assert tuple(world.brokers) == BROKERS
-        ports = [world.brokers[name].port for name in BROKERS]
-        for name, way, others in (HUB, "way-hub", ports[1:]), (HUB_2, "way-hub-2", [ports[0], ports[2]]):
-            result = tomllib.loads(world.nodes[name].place.config.read_text())
-            expected = [world.nodes[name].place.url_at(port) for port in (world.proxies[way].port, *others)]
-            assert result["cluster"]["carrier"] == expected
-    finally:
-        await world.remove()
-
-
-def test_a_campaign_with_rabbitmq_is_refused_if_it_is_not_installed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(server, "PROGRAM", tmp_path / "none")
-    monkeypatch.setattr(sys, "argv", ["crash", "--cluster", "--rabbitmq"])
-    assert crash.main() == EXIT_UNAVAILABLE
-    assert "is not installed" in capsys.readouterr().err

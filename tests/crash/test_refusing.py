@@ -14,7 +14,7 @@ from semq.installation.configuration import HUB
 from semq.store.rows import Event, Side
 from semq.umx_t.status import Direction
 from tests.crash.node_requests import ask
-from tests.crash.world import A, B, CrashWorld
+from tests.crash.trio import A, B, ProcessTrio
 from tests.waiting import PATIENCE_S, until
 
 # node | failpoint, reached during the refusal of a document
@@ -34,14 +34,14 @@ REASON = "SEMQ-1214 refused at the hub by app: it has closed (this store of the 
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[CrashWorld]:
-    world = CrashWorld(tmp_path, 1)
+async def world(tmp_path: Path) -> AsyncIterator[ProcessTrio]:
+    world = ProcessTrio(tmp_path)
     await world.prepare()
     yield world
     await world.remove()
 
 
-async def test_a_refusal_survives_every_kill(world: CrashWorld) -> None:
+async def test_a_refusal_survives_every_kill(world: ProcessTrio) -> None:
     for name in (HUB, A):
         world.nodes[name].begin()
         await world.nodes[name].wait_until_serving()
@@ -65,7 +65,7 @@ async def test_a_refusal_survives_every_kill(world: CrashWorld) -> None:
     assert world.complaints == []
 
 
-async def _refuse_during_kill(world: CrashWorld, name: str, point: str) -> str:
+async def _refuse_during_kill(world: ProcessTrio, name: str, point: str) -> str:
     """Store and refuse a document while a node ends at the failpoint; return its LK0."""
     node = world.nodes[name]
     node.kill(0.0, point)
@@ -83,7 +83,7 @@ async def _refuse_during_kill(world: CrashWorld, name: str, point: str) -> str:
     return lk0
 
 
-async def _has_refusal(world: CrashWorld, lk0: str) -> bool:
+async def _has_refusal(world: ProcessTrio, lk0: str) -> bool:
     """Return whether the sender has received the refusal."""
     url = world.nodes[A].postgres.running_url()
     if url is None:
@@ -97,7 +97,7 @@ async def _has_refusal(world: CrashWorld, lk0: str) -> bool:
     return row is not None and bool(row[0])
 
 
-async def _until(world: CrashWorld, name: str, query: str) -> None:
+async def _until(world: ProcessTrio, name: str, query: str) -> None:
     async def holds() -> bool:
         url = world.nodes[name].postgres.running_url()
         if url is None:
@@ -112,7 +112,7 @@ async def _until(world: CrashWorld, name: str, query: str) -> None:
     await until(holds, PATIENCE_S)
 
 
-def _url(world: CrashWorld, name: str) -> str:
+def _url(world: ProcessTrio, name: str) -> str:
     url = world.nodes[name].postgres.running_url()
     assert url is not None
     return url

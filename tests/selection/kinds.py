@@ -46,13 +46,12 @@ def _read(line: str) -> KindOfTests:
 
 # prefix below tests/ | marks, "-" for none | group; the first matching row counts
 TABLE = """
-crash/test_campaign.py                 slow,processes        crash
 crash/test_refusing.py                 slow,processes        crash
 campaign/test_campaign.py              slow,processes,spark  crash
 planted/test_table.py::test_a_trial    slow,processes        -
 crash/test_rabbitmq.py                 slow,processes        -
 versions/test_rolling_update.py        slow,processes        file
-crash/test_documents.py                slow,processes        crash
+crash/test_pieces.py                   slow,processes        crash
 demo/test_scenario.py                  slow,processes,spark  demo
 demo/test_hubless.py                   slow,processes,spark  demo
 demo/test_cluster.py::test_the_demo    slow,processes,spark,deep  demo

@@ -11,7 +11,7 @@ import pytest
 
 from tests.selection.kinds import KINDS, Groups, kind_of, rank_of
 
-CRASH = [f"tests/crash/test_{name}.py::test_{number}" for name in ("campaign", "refusing") for number in range(2)]
+CRASH = [f"tests/crash/test_{name}.py::test_{number}" for name in ("refusing", "pieces") for number in range(2)]
 SPARK = [f"tests/spark_reconcile/spark/test_session.py::test_{number}" for number in range(5)]
 DEMO = [f"tests/demo/test_scenario.py::test_{number}" for number in range(3)]
 SEEDS = [f"tests/simulation/test_campaign.py::test_share[{number}]" for number in range(4)]

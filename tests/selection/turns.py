@@ -53,8 +53,8 @@ TABLE = """
    2 console/test_roles_and_forms.py::test_an_unexpected_error_ends_an_act_on_many_messages_as_failed_and_is_shown
    3 console/test_roles_and_forms.py::test_reading_pages_changes_no_rows
    4 console/test_words.py::test_every_text_is_translated_and_none_is_left_over
- 270 campaign/test_campaign.py
-  44 crash/test_documents.py
+ 270 campaign/test_campaign.py::test_all_statements_agree_about_every_document_of_the_day
+  44 crash/test_pieces.py
    7 crash/test_rabbitmq.py
   19 crash/test_refusing.py
    3 demo/test_cluster.py

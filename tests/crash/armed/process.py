@@ -219,14 +219,13 @@ class CrashProcess(RestartedProcess, NodeProcess):
         return self._stopping
 
     def program(self) -> list[str]:
-        if self.armed:
-            return ["-m", "tests.crash.armed", self.place.kind]
-        return [*self._runner, *super().program()[1 if self._runner else 0 :]]
+        module = ["-m", "tests.crash.armed", self.place.kind] if self.armed else super().program()
+        return [*self._runner, *module[1 if self._runner else 0 :]]
 
     async def _run_once(self) -> int:
         self.armed, self._failpoint = self._failpoint, ""
         armed = {VARIABLE: self.armed, "PYTHONPATH": str(ROOT)} if self.armed else {}
-        self.launch(**self._variables, **armed)
+        self.launch(**{**self._variables, **armed})
         self.starts += 1
         self._has_ended.clear()
         if await self.wait_ready():

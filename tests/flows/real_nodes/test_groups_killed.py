@@ -11,7 +11,7 @@ from semq.app import Client
 from semq.app.errors import NodeUnreachable, RefusedByNode
 from semq.errors import SemqError
 from semq.installation.configuration import HUB
-from tests.crash.world import A, CrashWorld
+from tests.crash.trio import A, ProcessTrio
 from tests.waiting import until
 
 DEFINITIONS = """
@@ -26,7 +26,7 @@ to = ["*"]
 ROWS = "SELECT count(*) FROM tb_0031 WHERE dest IN ('1.77001', '1.77002')"
 
 
-def rows(world: CrashWorld) -> int:
+def rows(world: ProcessTrio) -> int:
     """Return the number of messages to the two members that are never online; 0 if the node does not run."""
     url = world.nodes[A].postgres.running_url()
     if url is None:
@@ -36,7 +36,7 @@ def rows(world: CrashWorld) -> int:
     return int(row[0]) if row else 0
 
 
-async def submit_until_answered(world: CrashWorld) -> Any:
+async def submit_until_answered(world: ProcessTrio) -> Any:
     """Submit with one token until the node answers."""
     while True:
         node = world.nodes[A]
@@ -55,7 +55,7 @@ async def submit_until_answered(world: CrashWorld) -> Any:
 async def test_a_kill_at_the_commit_leaves_a_message_for_each_member_or_none(
     tmp_path: Path, phase: str, is_kept: bool
 ) -> None:
-    world = CrashWorld(tmp_path, 1)
+    world = ProcessTrio(tmp_path)
     try:
         await world.prepare()
         for node in world.nodes.values():
