@@ -53,5 +53,5 @@ def test_all_statements_agree_about_every_document_of_the_day(pytestconfig: pyte
 
 
 def test_all_statements_agree_although_processes_end_at_named_steps() -> None:
-    report = report_of("--minutes", "1", "--seed", str(SEED), "--faults", TURNS[SEED % len(TURNS)])
+    report = report_of("--minutes", "0.5", "--seed", str(SEED), "--faults", TURNS[SEED % len(TURNS)])
     assert report["failpoints"]
