@@ -56,8 +56,8 @@ def ended_page(connection: Connection, wanted: Search) -> MessagePage:
     first = NUMBER_MAX if wanted.is_descending else 0
     begin = first if wanted.line is None else wanted.line
     most = JOINED_MAX if _is_joined(wanted) else LINES_MAX
-    extent = _extent(connection, _window(wanted, begin, most))
-    within = _within(wanted, extent)
+    extent = None if wanted.since_ms is not None else _extent(connection, _window(wanted, begin, most))
+    within = wanted if extent is None else _within(wanted, extent)  # a period keeps partitions out by itself
     query = _documents(_window(within, begin, most), within, with_first=True)
     number = query.selected_columns.number
     query = query.order_by(number.desc() if wanted.is_descending else number).limit(wanted.limit)
@@ -65,6 +65,7 @@ def ended_page(connection: Connection, wanted: Search) -> MessagePage:
     rows = [_facts(row) for row in found]
     if len(found) == wanted.limit:  # the other lines of the window were not compared
         return {"rows": rows, "next": {"line": found[-1].number}, "looked_at": len(found)}
+    extent = extent or _extent(connection, _window(wanted, begin, most))
     last = (extent.least, extent.first_at) if wanted.is_descending else (extent.greatest, extent.last_at)
     has_more = extent.lines == most and not _is_past(wanted, last[1])
     return {"rows": rows, "next": {"line": last[0]} if has_more else None, "looked_at": extent.lines}
