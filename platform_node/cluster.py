@@ -122,7 +122,7 @@ class Membership:
 
     def stores(self) -> list[StoreName]:
         """Return the opened stores that are not retired, in the order in which they were added."""
-        return [store for store in self.homes.stores if self.homes.is_in_use(store)]
+        return self.homes.in_use()
 
     async def served(self) -> list[str]:
         """Return the names of the stores of all running instances."""

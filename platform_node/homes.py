@@ -30,6 +30,9 @@ class HubHomes:
     def is_in_use(self, store: StoreName) -> bool:
         return store in self.stores and self.stores[store].is_open and store not in self.retired
 
+    def in_use(self) -> list[StoreName]:
+        return [store for store in self.stores if self.is_in_use(store)]
+
     def missing_homes(self, nodes: Iterable[Address]) -> dict[str, StoreName]:
         """Return a home for each node that has none, or whose home is a retired store."""
         homeless = [str(node) for node in nodes if self.homes.get(str(node), NOWHERE) in self._unusable()]

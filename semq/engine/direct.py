@@ -47,8 +47,14 @@ class DirectSessions:
 
     def session_began(self, link: Link, certificates: Sequence[str]) -> None:
         self._introductions[link.peer] = 0
-        self._shown.pop(link.peer, None)
-        self.introduce(link.peer, certificates)
+        self.introduce_again(link.peer, certificates)
+
+    def introduce_again(self, peer: Address, certificates: Sequence[str]) -> None:
+        """Send this node's certificates to a partner.
+
+        If one of two sessions has ended, it may have been half-open, and have lost those of the other one."""
+        self._shown.pop(peer, None)
+        self.introduce(peer, certificates)
 
     def introduce(self, peer: Address, certificates: Sequence[str]) -> None:
         """Send this node's certificates to a partner, unless this session has carried them.

@@ -183,6 +183,8 @@ class LocalEngine:
         """End a session. After a direct session, inquire about unanswered messages by another way, if there is one."""
         if self.uplink.end_direct(link):
             self.rows.pump.lane(str(link.peer)).flight.clear()
+            if self.uplink.direct(link.peer) is not None:
+                self.direct.introduce_again(link.peer, self.secrecy.introduction())
             self._resume_with(link.peer)
             return
         if self.uplink.link is not link:

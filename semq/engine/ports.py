@@ -224,11 +224,11 @@ class Secrecy(Protocol):
         """Whether floors in messages of an institution are accepted; False: only those in its signed ReAck2."""
 
     def check_marker(self, envelope: Envelope) -> bool:
-        """Return whether the sender of a void marker is proved. Raises ProtocolViolation or Unavailable if a required
-        proof is missing or wrong."""
+        """Return whether the sender of a void marker is proved. Raises ProtocolViolation, Unavailable or SignerGone if
+        a required proof is missing or wrong."""
 
     def check_origin(self, message: Data) -> bool:
-        """Return whether the sender of a document is proved. Raises SignerGone, and the errors of ``check_marker``."""
+        """Return whether the sender of a document is proved. Raises the errors of ``check_marker``."""
 
     def open(self, envelope: Envelope, body: Body) -> OpenedPayload:
         """Return the payload in clear.

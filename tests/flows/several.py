@@ -161,7 +161,10 @@ class Several(Trio):
         return self.homes.get(node)
 
     def is_in_use(self, store: StoreName) -> bool:
-        return 1 <= store[1] <= self.count
+        return store in self.in_use()
+
+    def in_use(self) -> list[StoreName]:
+        return [(1, db_id) for db_id in range(1, self.count + 1)]
 
     def log_in(self, node: Local, place: int, *, home: int = 0) -> None:
         """Begin a session of a node at instance ``place``; store 1.``home`` becomes its home unless ``home`` is 0."""

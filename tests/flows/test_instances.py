@@ -4,14 +4,17 @@ from itertools import product
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from semq.engine.hub import carried_link, instances
 from semq.engine.hub.carrier import Asking, Came, Credit, Passed, StoreFrames
 from semq.engine.hub.fronts import ALIVE_S, SILENT_S
 from semq.engine.hub.sessions import PAUSE_S
-from semq.umx_t.envelope import Data
+from semq.engine.stored_envelopes import decode_envelope
+from semq.umx_t.envelope import Data, Frame
 from semq.umx_t.status import SendStatus
 from tests.flows.several import Instance, Several
+from tests.flows.trio import TrioWire
 from tests.memory_store.store import MemoryStore
 
 PLACES = list(product((1, 2), (1, 2), (1, 2), (1, 2)))  # instances of A and B, homes of A and B
@@ -359,3 +362,25 @@ def test_documents_for_a_node_whose_home_is_here_are_not_carried() -> None:
     several.later(3)
     assert several.b.app.payloads == [b"x"]
     assert not [message for message in several.carrier.passed if isinstance(message, StoreFrames | Passed)]
+
+
+def test_a_new_signature_reaches_a_copy_in_the_former_home_of_its_target() -> None:
+    several = logged_in(home_b=2)
+    several.cut(several.b)
+    sent: list[Data] = []
+
+    def lose(wire: TrioWire, frame: Frame) -> bool:
+        sent.extend([frame] if isinstance(frame, Data) and wire is several.a.up else [])
+        return False
+
+    several.lose = lose
+    several.a.send(b"x")
+    several.settle()
+    several.homes[several.b.address] = 1, 1
+    (frame,) = sent
+    assert several.a.up is not None
+    several.a.up.send(replace(frame, body=b"", envelope=replace(frame.envelope, signature="another")))
+    several.settle()
+    (stored,) = several.instances[1].store.tables.bodies.values()
+    assert (decode_envelope(stored).signature, stored.payload) == ("another", b"x")
+    assert several.held == 1

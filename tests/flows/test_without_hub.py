@@ -4,7 +4,7 @@ from semq.engine.errors import UnknownTarget
 from semq.seal.errors import CannotSeal
 from semq.store.rows import Event
 from semq.umx_t.status import Outcome
-from tests.flows.sealed import SealedWorld, outcomes
+from tests.flows.sealed import SealedWorld, keys_of, outcomes
 
 
 def world() -> SealedWorld:
@@ -25,6 +25,24 @@ def test_sealed_documents_go_both_ways_with_signed_receipts() -> None:
     assert pair.a.reported.kinds == ["sent", "delivered"]
     assert pair.a.lines(Event.VIOLATION) == pair.b.lines(Event.VIOLATION) == 0
     pair.later(1)
+    assert pair.is_clean()
+
+
+def test_a_session_that_replaces_a_half_open_one_brings_the_certificates_again() -> None:
+    """What B sends takes the older of two sessions, until B notices its end."""
+    pair = world()
+    half_open = pair.direct[1]
+    half_open.is_up = False
+    pair.b.crash()
+    pair.b.engine.link_up(half_open)
+    keys_of(pair.b).own_keys = pair.certified_keys(pair.b.address, "X")
+    pair.connect_directly()
+    pair.b.send(b"to A", to="10008")
+    pair.later(100)
+    assert pair.a.app.payloads == []
+    pair.b.engine.link_down(half_open)
+    pair.later(400)
+    assert pair.a.app.payloads == [b"to A"]
     assert pair.is_clean()
 
 

@@ -16,6 +16,7 @@ from semq.store import spans
 from semq.store import unit as u
 from semq.store.postgres.errors import StoreFenced, StoreUnavailable
 from semq.store.rows import (
+    Certificates,
     KeptKey,
     LedgerLine,
     Outbound,
@@ -380,6 +381,9 @@ def apply(tables: Tables, unit: Unit) -> None:
     tables.ledger += unit.ledger
     tables.broker += unit.broker
     if unit.rare_changes:
+        certified = {row.node for row in unit.rare_changes if isinstance(row, Certificates)}
+        replaced = [row for row in tables.rare_rows if isinstance(row, Certificates) and row.node in certified]
+        tables.rare_rows = [row for row in tables.rare_rows if row not in replaced]
         tables.rare_rows += [row for row in dict.fromkeys(unit.rare_changes) if row not in tables.rare_rows]
 
 

@@ -8,6 +8,8 @@
 | `application`    | applications that submit documents and receive them: slow, absent, failing               |
 | `plan`           | the plan of a run, drawn from its seed                                                   |
 | `documents`      | documents that are scheduled, to groups, or in pieces, and their invariants              |
+| `directory`      | the directory of a process of the hub                                                    |
+| `keys`           | certificates and keys that are renewed, revoked and enrolled anew                        |
 | `direct`         | direct sessions of pairs of local nodes                                                  |
 | `disturbances`   | kinds of faults; false hints; hints aimed at rare cells of the grids (decision tables)   |
 | `oracle`         | the invariants of PROTOCOL.md section 6; occasions of the rules of section 7             |

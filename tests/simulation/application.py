@@ -68,9 +68,14 @@ class SimOpener(InClear):
         return self._signed
 
     def open(self, envelope: Envelope, body: Body) -> OpenedPayload:
-        if body[:1] == POISON:
-            raise SealMalformed("This envelope cannot be opened.")
+        check_poison(body)
         return OpenedPayload(bytes(body), sha256(body).digest())
+
+
+def check_poison(body: Body) -> None:
+    """Raise SealMalformed for a document that its receiver cannot open."""
+    if body[:1] == POISON:
+        raise SealMalformed("This envelope cannot be opened.")
 
 
 class SimulatedApplications:

@@ -7,25 +7,26 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from semq.engine.errors import UnknownTarget
+from platform_node.certificate_directory import KnownCertificates
 from semq.engine.hub_engine import HubEngine
 from semq.engine.local_engine import LocalEngine
 from semq.engine.partners import Partners
-from semq.engine.ports import Submission
+from semq.engine.ports import Secrecy, Submission
+from semq.engine.secrecy.sealing import Sealing
 from semq.engine.sender.lanes import Lane
-from semq.store.rows import Reason
 from semq.store.unit import Unit
 from semq.store.work import Work
-from semq.umx_t.address import Address
-from semq.umx_t.envelope import Envelope, Frame
+from semq.umx_t.address import Address, parse_address
+from semq.umx_t.envelope import Frame
 from semq.umx_t.grids import SenderEvent
 from semq.umx_t.locator import Store
-from semq.umx_t.records import Presence
 from tests.memory_store.store import CommitFault, MemoryStore
 from tests.memory_store.tables import Tables
-from tests.simulation.application import REFUSED, REFUSED_AT_TIMES, SimOpener, SimulatedApplications
-from tests.simulation.documents import groups
+from tests.simulation.application import SimOpener, SimulatedApplications
+from tests.simulation.directory import SimDirectory
+from tests.simulation.disturbances.faults import CHANGES_OF_KEYS
 from tests.simulation.documents.schedule import SimulatedDoors
+from tests.simulation.keys import SimulatedCredentials
 from tests.simulation.network import SimLink, SimSession
 from tests.simulation.timeline import SimClock
 
@@ -270,6 +271,9 @@ class LocalHost(Host):
         self.session: SimSession | None = None
         self.is_offline = False
         self.application = SimulatedApplications(world, self)
+        self.sealing: Sealing | None = None
+        if world.keys is not None:
+            self.credentials = SimulatedCredentials(world.keys.authority, self.address)
         self._dialling = False
 
     def build(self, store: WatchedStore) -> LocalEngine:
@@ -283,11 +287,16 @@ class LocalHost(Host):
             self.world.plan.settings,
             self.application,
             self.application,
-            SimOpener(signed="signed" in self.world.plan.kinds),
+            self._secrecy(),
             self.plan_flush,
             partners=self._partners(),
             find_pieces=partial(self.world.pieces.find, self),
         )
+
+    def _secrecy(self) -> Secrecy:
+        keys = self.world.keys
+        self.sealing = None if keys is None else keys.sealing(self)
+        return self.sealing or SimOpener(signed="signed" in self.world.plan.kinds)
 
     def _partners(self) -> Partners | None:
         """Return the configured partners; None with a hub."""
@@ -330,12 +339,26 @@ class LocalHost(Host):
         if self.engine is None or self.session is not None:
             return
         hub = self.world.hub
-        if self.is_offline or not hub.is_up():
+        is_refused = self.world.keys is not None and self.credentials.is_revoked
+        if self.is_offline or is_refused or not hub.is_up():
             self.dial()
             return
         self.session = SimSession(self.world, self, hub)
+        if self.world.keys is not None:
+            self.session.certificate = self.credentials.certificates[0]
         hub.sessions.append(self.session)
         self.world.time.after(self.world.latency_s(), self.session.begin)
+
+    def restart_links(self) -> None:
+        """End all sessions, so that the next ones begin with the present certificate."""
+        if self.session is not None:
+            self.session.cut(0.1, 0.1)
+        self.world.direct.cut_sessions_of(self)
+        if self.sealing is not None:
+            self.sealing.check_all()
+
+    def introduce(self) -> None:
+        self.call(lambda engine: engine.introduce())
 
     def link_up(self, link: SimLink) -> None:
         super().link_up(link)
@@ -384,6 +407,7 @@ class HubHost(Host):
     def __init__(self, world: "World", name: str, own_store: Store, tables: Tables) -> None:
         super().__init__(world, name, own_store, tables)
         self.sessions: list[SimSession] = []
+        self.certificates: KnownCertificates | None = None
 
     def build(self, store: WatchedStore) -> HubEngine:
         recovered = store.recover(self.clock.incarnation())
@@ -393,9 +417,27 @@ class HubHost(Host):
             store,
             self.clock,
             self.world.plan.settings,
-            SimDirectory(self.world),
+            self.directory(),
             self.plan_flush,
         )
+
+    def directory(self) -> SimDirectory:
+        """Return the directory of a process that starts."""
+        keys = self.world.keys
+        self.certificates = None if keys is None else keys.authority.directory(self.tables)
+        return SimDirectory(self.world, self.certificates)
+
+    def apply_revocations(self) -> None:
+        """End the sessions of revoked certificates, and remove these from the directory, as ``HubNode`` does."""
+        keys = self.world.keys
+        if self.engine is None or keys is None or self.certificates is None:
+            return
+        for session in self.sessions:
+            if session.certificate and keys.authority.is_revoked(session.certificate):
+                session.cut(0.1, 0.0)
+        for name in self.certificates.check_all():
+            self.engine.send_certificates(parse_address(name))
+        self.plan_tick()
 
     def open_link(self) -> SimLink | None:
         links = [s.listener_end for s in self.sessions if s.listener_end.up and s.listener_end.life == self.life]
@@ -421,8 +463,9 @@ class HubHost(Host):
             "storing": custody._storing,
             "flight": flying(custody.pump.lanes),
         }
-        # With these faults an entry may stay until the session ends: a message was lost, or Ack2 took a direct session.
-        if self.world.plan.kinds.isdisjoint(("loss", "direct")):
+        # With these faults an entry may stay until the session ends: a message was lost, Ack2 took a direct session, or
+        # the receiver waits for a certificate.
+        if self.world.plan.kinds.isdisjoint(("loss", "direct", *CHANGES_OF_KEYS)):
             facts["forwarded"] = [ident for s in self.engine.sessions.values() for ident in s.forwarded]
         return {name: value for name, value in facts.items() if value}
 
@@ -430,47 +473,3 @@ class HubHost(Host):
 def flying(lanes: dict[str, Lane]) -> set[int]:
     """Return the numbers of the rows that count as under way."""
     return {row for lane in lanes.values() for row in lane.flight}
-
-
-class SimDirectory:
-    """A directory in which all may send to all.
-
-    Refused: documents of certain content types, and all messages to an institution that was struck off.
-    """
-
-    def __init__(self, world: "World") -> None:
-        self._world = world
-
-    def partners(self, node: Address) -> Sequence[Address]:
-        return [host.address for host in self._world.locals]
-
-    def groups(self, node: Address) -> Sequence[Presence]:
-        return groups.records(node, self.partners(node)) if "groups" in self._world.plan.kinds else ()
-
-    def users(self, node: Address) -> Sequence[str]:
-        """Return the users whose presence is reported."""
-        return groups.USERS if "groups" in self._world.plan.kinds else ()
-
-    def serves(self, node: Address) -> bool:
-        return node.id not in self._world.struck_off
-
-    def may_send(self, source: Address, target: Address) -> bool:
-        return True
-
-    def terms(self, source: Address, target: Address) -> None:
-        """Return None: no agreement restricts the pair."""
-
-    def introduce(self, node: Address, certificates: Sequence[str]) -> tuple[str, ...] | None:
-        return None
-
-    def certificates(self, node: Address) -> tuple[str, ...] | None:
-        return None
-
-    def refuse(self, envelope: Envelope, size: int, waiting: Callable[[str, str], int]) -> Reason | None:
-        if not self.serves(envelope.target.node):
-            self._world.oracle.messages[envelope.lk0].barred = True
-            return UnknownTarget.code, "no such institution"
-        refused = envelope.attributes.content_type
-        if refused == REFUSED or (refused == REFUSED_AT_TIMES and self._world.faults.refuses()):
-            return "SEMQ-1203", "too large"
-        return None

@@ -18,7 +18,7 @@ from semq.umx_t.envelope import Packet
 from semq.umx_t.locator import Store
 from tests.memory_store.tables import Tables
 from tests.simulation.disturbances.drills import Goal
-from tests.simulation.host import HubHost, SimDirectory, WatchedStore
+from tests.simulation.host import HubHost, WatchedStore
 from tests.simulation.network import SimLink
 from tests.simulation.plan import Plan, draw
 from tests.simulation.world import SeedResult, SimulatedHubStore, Trace, World
@@ -157,7 +157,7 @@ class InstanceHost(HubHost):
         self.homes = dict(self.world_of_instances.homes)
         cluster = Cluster(CarrierEnd(self, self.incarnation), self, self.end_second)
         return HubEngine(
-            self.own_store, recovered, store, self.clock, self.world.plan.settings, SimDirectory(self.world),
+            self.own_store, recovered, store, self.clock, self.world.plan.settings, self.directory(),
             self.plan_flush, cluster,
         )  # fmt: skip
 
@@ -231,10 +231,11 @@ class InstanceHost(HubHost):
         return self.homes.get(node.id)
 
     def is_in_use(self, store: StoreName) -> bool:
-        return any(
-            store == (hub_store.own_store.semq_id, hub_store.own_store.semq_db_id)
-            for hub_store in self.world.hub_stores
-        )
+        return store in self.in_use()
+
+    def in_use(self) -> list[StoreName]:
+        stores = (hub_store.own_store for hub_store in self.world.hub_stores)
+        return [(store.semq_id, store.semq_db_id) for store in stores]
 
     def volatile(self) -> dict[str, object]:
         facts = super().volatile()

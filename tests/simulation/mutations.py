@@ -25,11 +25,13 @@ from semq.engine.sender import outbound, receipts, scheduling
 from semq.engine.sender.groups import GroupExpansion
 from semq.engine.sender.lanes import Pump
 from semq.engine.sender.outbound import OutboundRows
+from semq.engine.sender.rejected_proofs import RejectedProofs
 from semq.engine.sender.statements import Statements
 from semq.engine.sender.submission import Acceptance
 from semq.store import rows
 from semq.store.rows import Pending
 from semq.store.work import COMMITTED, Steps, Work
+from semq.umx_t.envelope import Data
 from semq.umx_t.grid import Grid, GridRule
 from semq.umx_t.grids import SENDER, SENDER_12, HubDeed, SenderDeed, SenderEvent, SenderState
 from tests.memory_store import store as memory
@@ -195,6 +197,9 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "retired_ack": (swap(Stores, "receive_acks", lambda receive: lambda stores, acks: None),),
     "retired_front": (swap(Instances, "split", faulty.sent_to_retired),),
     "carrier_once": (swap(Freshness, "note", lambda note: lambda freshness, life, number, *, proves: Novelty.NEW),),
+    "sign_again": (swap(RejectedProofs, "next_event", lambda next_event: lambda proofs, *facts: None),),
+    "keep_payload": (swap(Data, "is_bare", lambda is_bare: property(lambda data: False)),),
+    "once_more": (swap(Custody, "_permit_another_send", lambda permit: lambda custody, row: None),),
     "settled": (swap(ledger, "recorded_at", faulty.recv_below_the_floor),),
     "due_early": (swap(schedule, "release_due", faulty.a_day_ahead),),
     "group_member": (swap(GroupExpansion, "targets_of", faulty.without_the_last),),
@@ -244,6 +249,9 @@ inc_closed       F6    0  100  signed,restore_local,offline            rows that
 retired_ack      H6   60  100  lose_store,offline                     rows that wait for ever
 retired_front    10   20  100  instances,lose_store,offline           rows that wait for ever
 carrier_once     10    0   15  instances                              a message of the carrier processed twice
+sign_again       N30   0   20  revoke,offline                        rows that wait for ever
+keep_payload     N31   0   20  revoke,offline                        a copy at the hub that loses its payload
+once_more        N33  10   30  revoke,offline                        rows that wait for ever
 settled          F9    0  150  restore_local,cancel                  delivered although cancelled
 due_early        S1    0   30  schedule,offline                      a scheduled document sent before its time
 group_member     2.1   0   30  groups,offline                        a member of a group that is left out

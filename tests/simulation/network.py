@@ -7,8 +7,10 @@ at the end of a session are lost, except those that faults deliver late (``deliv
 from collections import deque
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from semq.umx_t.address import Address
-from semq.umx_t.envelope import Data, Frame, Packet
+from semq.umx_t.envelope import Data, Frame
 from semq.umx_t.headers import packet_type, read_envelope, read_type, write_envelope, write_packed
 from semq.umx_t.records import decode_records, encode_records
 
@@ -59,6 +61,8 @@ class SimLink:
             world.trace("lost at once", self.owner.name, frame)
             return
         world.trace("sends", self.owner.name, frame)
+        if isinstance(frame, Data) and frame.bare:
+            frame = replace(frame, bare=0)  # known to its sender only
         self.session.carry(self, frame)
 
 
@@ -70,6 +74,7 @@ class SimSession:
         self.dialler = dialler
         self.listener = listener
         self.is_cut = False
+        self.certificate = ""  #: of the dialler
         self.listener_end = SimLink(self, listener, dialler)
         self.dialler_end = SimLink(self, dialler, listener)
 
@@ -157,7 +162,7 @@ def through_the_codec(frame: Frame) -> Frame:
         write = write_packed if frame.envelope.lk0.object_id % 2 else write_envelope
         properties, headers = write(frame.envelope)
         assert read_type(properties["type"])
-        return Data(read_envelope(properties, headers, str(frame.envelope.target)), frame.body)
+        return replace(frame, envelope=read_envelope(properties, headers, str(frame.envelope.target)))
     function, primitive = read_type(packet_type(frame.function, frame.primitive))
     records = decode_records(function, primitive, encode_records(frame.records))
-    return Packet(frame.source, frame.target, function, primitive, records)
+    return replace(frame, records=records)

@@ -17,7 +17,7 @@ from semq.umx_t.grids import SenderEvent, SenderState
 from semq.umx_t.status import SaveFwd
 from tests.simulation.application import POISON, REFUSED, REFUSED_AT_TIMES, PlannedDocument
 from tests.simulation.disturbances.drills import GOALS, TRUTHS, Goal
-from tests.simulation.disturbances.faults import ALL_KINDS, DISASTERS, HELL_ONLY, KINDS, OF_THE_HUB
+from tests.simulation.disturbances.faults import ALL_KINDS, CHANGES_OF_KEYS, DISASTERS, HELL_ONLY, KINDS, OF_THE_HUB
 from tests.simulation.documents.groups import group_of
 from tests.simulation.timeline import EPOCH
 
@@ -49,12 +49,16 @@ FEATURES: dict[str, float] = {
     "groups": 0.25,  # some documents are for a group, or for all users of an institution
     "schedule": 0.1,  # some documents are scheduled (@NotBefore)
     "pieces": 0.1,  # some documents are in pieces
+    "renew": 0.1,  # institutions have certificates, and begin to use new keys
+    "revoke": 0.2,  # institutions have certificates, which the hub revokes
+    "enrol": 0.05,  # institutions have certificates, lose their keys and enrol anew
 }
 ALSO_IN_DRILLS = frozenset({"signed"})  # the others would lead away from the cell at which a drill aims
 DRILL_EVERY = 5  # the goals take turns
 DRILL_3 = Theme("restore_local restore_hub hold offline other_store operator rumours refusal poison cancel", acts=0.5)
 # For the events in TRUTHS. Frames are lost, and their sender is not informed.
 DRILL_TRUE = replace(DRILL_3, kinds=DRILL_3.kinds + " loss stall")
+PARKED_AFTER = 4  # sends of a copy whose signature its receiver does not accept
 AHEAD_BYTES = 64  # from this size on a payload is stored ahead of its row
 # For ``not_here_bare``: the senders have deleted the payloads at custody, and no custody is lost.
 DRILL_BARE = Theme("offline hold half_open rumours", acks=(False,))
@@ -142,6 +146,8 @@ def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(
         kinds = (kinds if hell and not goal else frozenset()) | (focus if hell else focus - set(HELL_ONLY))
     if not has_focus:
         kinds |= _features(seed) & (ALSO_IN_DRILLS if goal is not None else FEATURES.keys())
+    if not has_focus and "revoke" in kinds:  # copies that wait have revoked keys
+        kinds, focus = kinds | {"offline"}, focus | {"offline", "revoke"}
     if "no_hub" in kinds:
         kinds = kinds - set(OF_THE_HUB) - {"groups", "instances"} | {"direct"}
     locals_ = chance.choice((2, 2, 2, 3, 3, 4))
@@ -155,7 +161,7 @@ def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(
         locals=locals_,
         hub_stores=1 if kinds.isdisjoint(("other_store", "lose_store")) else 2,
         faulty_s=faulty_s,
-        settings=_settings(chance, theme),
+        settings=_settings(chance, theme, kinds),
         link_room=chance.choice((1, 3, 16, 64)),
         codec=chance.random() < 0.2,
         flush_s=chance.choice((0.0, 0.01, 0.05)),
@@ -164,7 +170,7 @@ def draw(seed: int, hell: bool | None = None, focus: frozenset[str] = frozenset(
         disk_s=chance.choice((0.0005, 0.005, 0.05)),
         later_s=chance.choice((LATER_S, LATER_S, 0.5)),
         crash_at_step=chance.choice((0.0005, 0.002, 0.006)),
-        documents=_documents(chance, kinds, NAMES[:locals_], faulty_s, theme, focus),
+        documents=_documents(chance, kinds, NAMES[:locals_], faulty_s, theme, focus - {"revoke", "offline"}),
     )
 
 
@@ -203,7 +209,7 @@ def _kinds(chance: Random, hell: bool) -> frozenset[str]:
     )
 
 
-def _settings(chance: Random, theme: Theme | None) -> EngineSettings:
+def _settings(chance: Random, theme: Theme | None, kinds: frozenset[str]) -> EngineSettings:
     window = chance.choice((3, 8, 65_536))
     settings = EngineSettings(
         inquiry_s=5.0 if theme else chance.choice((5.0, 15.0)),
@@ -221,7 +227,7 @@ def _settings(chance: Random, theme: Theme | None) -> EngineSettings:
         cleanup_s=chance.choice((0.5, 5.0)),
         expiry_s=chance.choice((15.0, 60.0)),
         deliveries_max=1000,
-        hub_attempts_max=1_000_000,
+        hub_attempts_max=1_000_000 if kinds.isdisjoint(CHANGES_OF_KEYS) else PARKED_AFTER,
         keep_rejected=False,
         keep_parked=False,
         ahead_bytes=AHEAD_BYTES,

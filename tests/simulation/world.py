@@ -15,10 +15,11 @@ from semq.umx_t.locator import Store
 from semq.umx_t.status import Arrival, Outcome
 from tests.memory_store.tables import Tables
 from tests.simulation.direct import DirectPairs
-from tests.simulation.disturbances.faults import Faults
+from tests.simulation.disturbances.faults import CHANGES_OF_KEYS, Faults
 from tests.simulation.documents.groups import not_reported
 from tests.simulation.documents.pieces import SimulatedPieces
 from tests.simulation.host import Host, HubHost, LocalHost
+from tests.simulation.keys import KeyChanges
 from tests.simulation.network import SimLink
 from tests.simulation.oracle.messages import BackupRecord, SimulatedMessage
 from tests.simulation.oracle.oracle import InvariantBroken
@@ -74,6 +75,7 @@ class World:
         self.in_transit = 0  #: number of frames and of messages of the carrier
         self.unaware_of_cut = 0  #: number of ends of cut sessions whose nodes are not notified yet
         self.struck_off: set[str] = set()  #: institutions that the hub does not serve now
+        self.keys = None if plan.kinds.isdisjoint(CHANGES_OF_KEYS) else KeyChanges(self)
         self.oracle, self.pieces = CountingOracle(self), SimulatedPieces(self)
         self.locals = [LocalHost(self, name) for name in NAMES[: plan.locals]]
         self.direct = DirectPairs(self)
@@ -94,6 +96,10 @@ class World:
     def hub(self) -> HubHost:
         """The process of the hub that nodes dial."""
         return self.hub_store.host
+
+    def hub_processes(self) -> Sequence[HubHost]:
+        """Return the processes of the hub, without those whose store was taken over."""
+        return [hub_store.host for hub_store in self.hub_stores]
 
     def host(self, name: str) -> LocalHost:
         return self.locals[NAMES.index(name)]
@@ -207,6 +213,8 @@ class World:
         self.faults.active = False
         self.faults.disk_factor = 1.0
         self.struck_off.clear()
+        if self.keys is not None:
+            self.keys.heal()
         for hub_store in self.hub_stores:
             hub_store.host.start()
         for host in self.locals:

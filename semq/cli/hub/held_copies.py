@@ -42,7 +42,8 @@ RESULTS = {
     "refused": "refused; their senders are informed",
     "repeated": "refused before; their senders are informed again",
     "only_copy": "unchanged: the only copy (@Ack2=0); save it (`semq msg body`), then use --only-copies",
-    "marker": "unchanged: void markers end when their target is online, and can be refused if it is no longer served",
+    "marker": "unchanged: void markers end when their target is online, and can be refused if it is no longer served or"
+    " they are parked",
     "resent": "sent again, now or as soon as their target is online",
     "gone": "no longer stored: their target has them, or their refusal is noted",
 }

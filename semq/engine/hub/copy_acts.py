@@ -47,8 +47,9 @@ class CopyActs:
         """H16: refuse copies, and send their senders the reason.
 
         ``only_copies``: refuse also copies whose sender has deleted its own payload (``@Ack2=0``). A void marker is
-        refused only if its target is not served any more. Counts ``refused``, ``repeated`` (refused before, reported
-        again), ``only_copy`` and ``marker`` (unchanged), ``gone``.
+        refused only if its target is not served any more, or did not record it in many attempts (``parked``).
+        Counts ``refused``, ``repeated`` (refused before, reported again), ``only_copy`` and ``marker`` (unchanged),
+        ``gone``.
         """
         self._core.post(self._refuse(rows, act, only_copies), failed=act.failed)
 
@@ -76,7 +77,7 @@ class CopyActs:
         """Refuse a copy; return the name of its count."""
         directory, is_repeated = self._custody.directory, copy_state(row) is CopyState.REFUSED
         if row is not None and not is_repeated:
-            if row.void and directory.serves(row.target.node):
+            if row.void and not row.parked and directory.serves(row.target.node):
                 return "marker"
             if not (row.ack2 or row.void or only_copies):
                 return "only_copy"

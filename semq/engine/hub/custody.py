@@ -271,13 +271,21 @@ class Custody:
             self.schedule.add(row.object_id, self.core.now())  # repeats the refusal until the sender has noted it
         for row in after.renewed:
             self.forget_sends(row)
-        for row in (*after.wake, *after.renewed):
+        for row in after.once_more:
+            self._permit_another_send(row)
+        for row in (*after.wake, *after.renewed, *after.once_more):
             self.pump.lane(row.dest).flight.discard(row.object_id)
             self.pump.wake(row)
         for arguments in after.mail:
             self.core.mail.add(*arguments)
         if after.inquired:
             self.core.count("inquired", after.inquired)
+
+    def _permit_another_send(self, row: Outbound) -> None:
+        """Permit one send more of a copy that was sent too often in this session of its target."""
+        sends, most = self._sends.get(row.dest), self.core.settings.hub_attempts_max
+        if sends is not None:
+            sends[row.object_id] = min(sends[row.object_id], most - 1)
 
     def forget_sends(self, row: Outbound) -> None:
         if row.dest in self._sends:

@@ -69,6 +69,7 @@ class AfterCopies(Struct):
     refused: list[Outbound] = field(default_factory=list)  #: rows that an operator has refused
     wake: list[Outbound] = field(default_factory=list)  #: copies to be sent, perhaps again
     renewed: list[Outbound] = field(default_factory=list)  #: copies that got a new signature or became markers
+    once_more: list[Outbound] = field(default_factory=list)  #: parked copies about which their sender inquires
     mail: list[MailArguments] = field(default_factory=list)
     frames: list[Data] = field(default_factory=list)
     to_pass_on: list[Inquiry] = field(default_factory=list)  #: inquiries about messages without a copy here
@@ -164,8 +165,8 @@ def _again(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, me
     core, envelope = custody.core, message.envelope
     after.mail.append(ack_save(core, row))
     has_other_bytes = not envelope.void and not row.void and row.digest != envelope.digest
-    if envelope.signature and not (has_other_bytes or envelope.void or row.void or message.dropped):
-        if message.is_bare:
+    if envelope.signature and envelope.void is row.void and not (has_other_bytes or message.dropped):
+        if message.is_bare or row.void:
             unit.replace_envelope(row.object_id, encode_envelope(envelope))
         else:
             unit.replace_body(row.object_id, Stored(encode_envelope(envelope), bytes(message.body)))
@@ -214,6 +215,9 @@ def _reack(custody: CopyOwner, unit: Unit, row: Outbound | None, after: AfterCop
 
 
 def _custody(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, question: SenderQuestion) -> None:
+    """Answer CUSTODY. Send a parked copy once more: its receiver may tell the sender, which is online, the fault."""
+    if row.parked:
+        after.once_more.append(row)
     lk1 = custody.core.lk1(row.object_id)
     after.mail.append(answered(question.source, question.record, Answer.CUSTODY, lk1, void=row.void))
 

@@ -4,7 +4,7 @@ Each instance serves one store, and the sessions of some nodes: it is the *front
 about other instances only delays messages (S9, S11, H15).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from semq.engine.frames import frame_bytes
@@ -42,6 +42,9 @@ class Homes(Protocol):
 
     def is_in_use(self, store: StoreName) -> bool:
         """Whether ``store`` is a store of the hub that is not retired."""
+
+    def in_use(self) -> Collection[StoreName]:
+        """Return all stores of which this holds."""
 
 
 class Cluster(NamedTuple):
@@ -92,10 +95,18 @@ class Instances:
     def route(self, peer: Address, messages: Sequence[Data]) -> list[Data]:
         """Send messages to the homes of their targets. Return the messages that stay here: those with a fault, and
         those to a target whose home is here or that has no home.
+
+        The new signature of a copy stays here, and goes to all other stores: the copy may be in a former home.
         """
         here: list[Data] = []
         away: dict[StoreName, list[Data]] = {}
         for message in messages:
+            if message.is_bare and message_fault(peer, message.envelope) is None:
+                here.append(message)
+                for store in self._homes.in_use():
+                    if store != self._store:
+                        away.setdefault(store, []).append(message)
+                continue
             home = self._homes.of(message.envelope.target.node)
             if home is None or home == self._store or message_fault(peer, message.envelope) is not None:
                 here.append(message)

@@ -298,16 +298,19 @@ class Sealing:
         return self.policy.is_older(source) or not self._must_sign(source)
 
     def check_marker(self, envelope: Envelope) -> bool:
-        """Whether the sender of a void marker is proved. Raises ReceiptForged, SignatureWrong, SignerUnknown."""
+        """Whether the sender of a void marker is proved.
+
+        Raises ReceiptForged, SignatureWrong, SignerUnknown, SignerAwaited, SignerGone.
+        """
         source = envelope.lk0.node
         if envelope.signature:
             signer_key_id, signature = read_signature(envelope.signature)
             try:
                 key = self.keys.signer(str(source), signer_key_id)
-            except SignerUnknown:
+            except SignerUnknown as error:
                 if self.policy.believes(source):
                     return False
-                raise
+                self._raise_unknown_signer(envelope.ident, source, error)
             verify(key, signature, marker_content(envelope))
             return True
         if not self.takes_floor(source):

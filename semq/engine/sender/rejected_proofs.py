@@ -2,10 +2,10 @@
 
 The receiver has no valid certificate of the key that signed the copies, and does not record them.
 
-A document in clear is signed again whenever it is sent. The first copy under a new key of this node is sent at once.
-Later copies follow at the pace of inquiries, because the receiver rejects each of them until it has the certificate. A
-document sealed under an older key of this node becomes another message (``resealing``) after a marker is recorded at
-its position.
+A document in clear, or a void marker, is signed again whenever it is sent. The first copy under a new key of this node
+is sent at once. Later copies follow at the pace of inquiries, because the receiver rejects each of them until it has
+the certificate. A document sealed under an older key of this node becomes another message (``resealing``) after a
+marker is recorded at its position.
 """
 
 from msgspec import Struct
@@ -27,7 +27,7 @@ def is_proof_rejected(record: Receipt) -> bool:
 
 
 class _Rejection(Struct):
-    """A document in clear whose proof its receiver does not accept."""
+    """A document in clear, or a void marker, whose proof its receiver does not accept."""
 
     key: str  #: the signing key of the last copy that was sent without delay
     until: float  #: earliest time of the next copy, in monotonic seconds
@@ -43,19 +43,19 @@ class RejectedProofs:
         self._rejections: dict[int, _Rejection] = {}
 
     def next_event(self, row: Outbound, stored: Stored | None, in_clear: list[int]) -> SenderEvent | None:
-        """Return the next event of the row; None: there is none. Add a document in clear to ``in_clear``, for
-        ``note`` after the commit.
+        """Return the next event of the row; None: there is none. Add a marker, or a document in clear, to ``in_clear``,
+        for ``note`` after the commit.
 
         Raises NotYours for a document that is sealed under no older key of this node: another node made the rejected
         copy.
         """
-        if row.void or row.outcome is not None:
+        if row.outcome is not None:
             return None
         try:
             envelope = decode_envelope(stored)
         except BodyUnreadable:
             return None
-        if not envelope.is_sealed:
+        if row.void or not envelope.is_sealed:
             in_clear.append(row.object_id)
             return SenderEvent.resend if self._is_due(row) else None
         if self._secrecy.is_outdated(envelope):

@@ -231,6 +231,18 @@ def test_a_marker_is_refused_only_if_no_node_can_answer_it() -> None:
     assert (trio.held, trio.a.rows["tb_0031"]) == (0, 0)
 
 
+def test_a_marker_that_its_target_has_not_recorded_in_many_attempts_is_refused() -> None:
+    trio = stored()
+    trio.a.engine.acts.cancel(row_of_a(trio).lk0, lambda: None, fail)
+    trio.settle()
+    (copy,) = trio.hub_store.tables.outbound.values()
+    copy.parked = True
+    assert refuse(trio) == {"refused": 1}
+    assert trio.a.reported.events[-1].outcome == "UNKNOWN"
+    trio.later(60)
+    assert (trio.held, trio.a.rows["tb_0031"]) == (0, 0)
+
+
 def test_a_copy_possibly_delivered_to_a_removed_target_ends_unknown_with_its_body() -> None:
     trio = stored()
     trio.lose = lambda wire, frame: wire is trio.b.down

@@ -135,8 +135,11 @@ def test_a_signature_of_one_key_is_valid_under_no_other(world: SealedWorld) -> N
     assert opener.check_origin(frame)
 
 
-def stored_under_an_unknown_key(world: SealedWorld, *, ack2: bool = True) -> Packet:
-    """Let the hub store a document of A, signed with a key unknown to B; return the statement of its custody."""
+def stored_under_an_unknown_key(world: SealedWorld, *, ack2: bool = True, cancels: bool = False) -> Packet:
+    """Let the hub store a document of A, signed with a key unknown to B; return the statement of its custody.
+
+    ``cancels``: the document, with an order key, becomes a void marker there.
+    """
     received: list[Packet] = []
 
     def tamper(wire: TrioWire, frame: Frame) -> Frame:
@@ -148,8 +151,12 @@ def stored_under_an_unknown_key(world: SealedWorld, *, ack2: bool = True) -> Pac
     world.settle()
     world.tamper = tamper
     keys_of(world.a).own_keys = world.certified_keys(world.a.address, "X")  # not introduced
-    world.a.send(b"in clear", ack2=ack2)
+    world.a.send(b"in clear", ack2=ack2, order_key="k" if cancels else "")
     world.settle()
+    if cancels:
+        (row,) = world.a.store.tables.outbound.values()
+        world.a.engine.acts.cancel(row.lk0, lambda: None, world.a.refused.append)
+        world.settle()
     world.tamper = honest
     world.roll(world.a, "A1")
     assert world.held == 1
@@ -199,6 +206,25 @@ def test_a_parked_copy_is_sent_when_it_gets_a_new_signature() -> None:
     assert world.is_clean()
 
 
+def test_a_parked_copy_gets_a_new_signature_when_its_sender_returns() -> None:
+    world = SealedWorld()
+    world.settings = replaced(SETTINGS, hub_attempts_max=8)
+    world.start_hub()
+    world.connect(world.a)
+    stored_under_an_unknown_key(world)
+    world.cut(world.a)  # for longer than the hub repeats the copy
+    world.connect(world.b)
+    while not any(line.event is Event.PARKED for line in world.hub_store.tables.ledger):
+        world.later(5)
+    world.later(100)
+    sends = world.hub_store.tables.outbound.copy().popitem()[1].att
+    assert sends == 8
+    world.connect(world.a)
+    world.later(400)
+    assert world.b.app.payloads == [b"in clear"]
+    assert world.is_clean()
+
+
 def test_the_copy_at_the_hub_gets_a_new_signature_although_its_sender_has_deleted_the_payload(
     world: SealedWorld,
 ) -> None:
@@ -209,6 +235,18 @@ def test_the_copy_at_the_hub_gets_a_new_signature_although_its_sender_has_delete
     world.later(400)
     assert world.b.app.payloads == [b"in clear"]
     assert world.b.lines(Event.MISMATCH) == 0
+    assert world.is_clean()
+
+
+def test_a_void_marker_at_the_hub_gets_a_new_signature(world: SealedWorld) -> None:
+    stored_under_an_unknown_key(world, cancels=True)
+    (copy,) = world.hub_store.tables.outbound.values()
+    assert copy.void
+    world.a.send(b"the next one", order_key="k")
+    world.connect(world.b)
+    world.later(400)
+    assert {event.outcome for event in world.a.reported.events if event.outcome} == {"CANCELLED", "DELIVERED"}
+    assert world.b.app.payloads == [b"the next one"]
     assert world.is_clean()
 
 

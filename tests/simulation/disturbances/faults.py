@@ -22,6 +22,7 @@ from tests.simulation.oracle.messages import BackupRecord
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host, LocalHost
+    from tests.simulation.keys import KeyChanges
     from tests.simulation.network import SimLink
     from tests.simulation.world import World
 
@@ -62,14 +63,19 @@ KINDS: dict[str, float] = {
     "lose_store": 0.5,  # a store of the hub is lost; an operator declares this later
 }
 # Kinds that a plan or a focus adds. ``second_thoughts``: more documents are failed, and more are answered twice.
-ADDED = ("direct", "schedule", "groups", "no_hub", "second_thoughts", "pieces", "instances", "signed")
-# Occurrences per 100 seconds: cuts of direct sessions, and removals of pieces that wait for their manifest.
-ADDED_RATES = {"direct": 6.0, "pieces": 2.0}
+ADDED = (
+    "direct", "schedule", "groups", "no_hub", "second_thoughts", "pieces", "instances", "signed", "renew", "revoke",
+    "enrol",
+)  # fmt: skip
+# Occurrences per 100 seconds: cuts of direct sessions; removals of pieces that wait for their manifest; new keys beside
+# the earlier ones; revoked keys; new keys of nodes that have lost the earlier ones.
+ADDED_RATES = {"direct": 6.0, "pieces": 2.0, "renew": 2.0, "revoke": 3.0, "enrol": 1.0}
+CHANGES_OF_KEYS = ("renew", "revoke", "enrol")  # kinds of networks with certificates
 COPIES_S = 2.0  # between looks whether a store of the hub has copies
 # Kinds that need a hub.
 OF_THE_HUB = (
     "crash_hub", "takeover", "other_store", "act_on_copies", "strike_off", "restore_hub", "wipe_hub", "lose_store",
-    "rumours", "refusal",
+    "rumours", "refusal", "revoke",
 )  # fmt: skip
 # Kinds of the mode ``hell``. ``loss``: frames are lost; ``ghosts``: frames arrive late or twice.
 HELL_ONLY = ("loss", "ghosts", "replay", "rumours", "overtake")
@@ -234,6 +240,21 @@ class Faults:
     def pieces(self) -> None:
         self.world.pieces.remove(self.chance.choice(list(self.world.pieces.transfers.values())))
 
+    # --- keys
+    def renew(self) -> None:
+        self._keys.renew(self._some_local())
+
+    def revoke(self) -> None:
+        self._keys.revoke(self._some_local(), self.chance.choice(("active", "active", "all", "older")))
+
+    def enrol(self) -> None:
+        self._keys.enrol(self._some_local())
+
+    @property
+    def _keys(self) -> "KeyChanges":
+        assert self.world.keys is not None
+        return self.world.keys
+
     # --- operators of the hub
     def act_on_copies(self) -> None:
         """Refuse or resend copies at a store of the hub; some acts name a row that does not exist."""
@@ -254,6 +275,16 @@ class Faults:
         ) and self.chance.random() < probability:
             self.count += 1
             self._act(host, ids, refusals=0.9, only_copies=0.8)
+
+    def refuse(self, host: "Host", ids: list[int]) -> None:
+        """Let an operator refuse copies."""
+        if ids:
+            self._act(host, ids, refusals=1.0, only_copies=1.0)
+
+    def resend(self, host: "Host", ids: list[int]) -> None:
+        """Let an operator send copies once more."""
+        if ids:
+            self._act(host, ids, refusals=0.0)
 
     def _act(self, host: "Host", ids: list[int], refusals: float = 0.7, only_copies: float = 0.5) -> None:
         act = ActOnCopies("ops", "asked to", lambda counts: None, lambda error: None)

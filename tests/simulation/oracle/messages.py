@@ -1,9 +1,19 @@
 """The oracle's own records of each message, which share no state with the code under test."""
 
+from collections.abc import Collection, Container
 from dataclasses import dataclass, field
 
 from semq.umx_t.locator import LK0
 from semq.umx_t.status import Arrival, Outcome, SaveFwd, SendStatus
+
+
+@dataclass(slots=True)
+class BackupRecord:
+    """The records of the oracle about one store at the moment of a backup."""
+
+    accepted: int = -1  #: number of the last message that any node had accepted; -1: none
+    recorded: dict[LK0, Arrival] = field(default_factory=dict)
+    outcomes: dict[LK0, Outcome] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -24,6 +34,8 @@ class SimulatedMessage:
     expires_at: int = 0  #: milliseconds since 1970 UTC; 0: never
     pieces: str = ""  #: @Pieces
     poison: bool = False  #: the receiver cannot open it
+    signers: set[str] = field(default_factory=set)  #: ids of the keys that have signed copies of it
+    continued: bool = False  #: another message continues it under a new key
     barred: bool = False  #: the hub refuses it on arrival, always or at times
     returned: bool = False  #: an operator of the hub has refused a stored copy
     refused_as: set[bool] = field(default_factory=set)  #: what operators refused: payload (False), marker (True)
@@ -46,6 +58,16 @@ class SimulatedMessage:
     forgotten: bool = False  #: accepted after the backup from which the source was restored
     source_restored: bool = False
     dest_restored: bool = False
+
+    def note_restored(self, node: str, record: BackupRecord, undone: Container[LK0]) -> None:
+        """Note that the store of a node was restored. ``undone``: messages that its application has not handled."""
+        if self.source == node:
+            self.source_restored = True
+            self.forgotten = self.forgotten or self.number > record.accepted
+        if self.dest == node:
+            self.dest_restored = True
+            self.recorded = record.recorded.get(self.lk0)
+            self.done = self.recorded is not None and self.lk0 not in undone
 
     @property
     def document(self) -> str:
@@ -76,11 +98,13 @@ class SimulatedMessage:
 
     @property
     def may_be_lost(self) -> bool:
-        """Whether a disaster may have destroyed the only copy, or an operator refused it without notice to the sender.
+        """Whether a disaster may have destroyed the only copy, or an operator refused it without notice to the sender,
+        or the sender has lost this notice.
 
         With Ack2=0 the hub's copy may be the only one.
         """
         is_lost = self.copy_lost or self.dest_restored or self.refused_without_notice
+        is_lost = is_lost or (self.returned and self.source_restored)
         return self.is_class3 and not self.ack2 and is_lost
 
     @property
@@ -101,15 +125,6 @@ class SimulatedMessage:
         return ended or has_no_payload or self.parked or self.forgotten or self.source_restored or self.dest_restored
 
 
-@dataclass(slots=True)
-class BackupRecord:
-    """The records of the oracle about one store at the moment of a backup."""
-
-    accepted: int = -1  #: number of the last message that any node had accepted; -1: none
-    recorded: dict[LK0, Arrival] = field(default_factory=dict)
-    outcomes: dict[LK0, Outcome] = field(default_factory=dict)
-
-
 class SourceStream:
     """One stream of a source."""
 
@@ -122,3 +137,12 @@ class SourceStream:
         self.settled.add(sid)
         while self.floor in self.settled:
             self.floor += 1
+
+
+def backup_of(messages: Collection[SimulatedMessage], node: str) -> BackupRecord:
+    """Return the records about the store of a node now."""
+    return BackupRecord(
+        len(messages) - 1,
+        {m.lk0: m.recorded for m in messages if m.dest == node and m.recorded is not None},
+        {m.lk0: m.outcome for m in messages if m.source == node and m.outcome is not None},
+    )

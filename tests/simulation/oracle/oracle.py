@@ -1,7 +1,6 @@
 """The invariants of PROTOCOL.md section 6, checked at every step against the oracle's own records."""
 
 from collections.abc import Sequence
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 from semq.engine.errors import Expired
@@ -9,6 +8,7 @@ from semq.engine.hub.copy_acts import NOBODY
 from semq.engine.ports import AppEvent, Delivery
 from semq.engine.sender.endings import says_returned
 from semq.errors import BadInput
+from semq.seal.origin import VERSION
 from semq.store.rows import Event, Outbound, OutStreamKey, Pending, Side
 from semq.store.unit import Unit
 from semq.umx_t.envelope import Data, Envelope, Frame, Function, Packet, Primitive
@@ -21,13 +21,18 @@ from tests.simulation.disturbances.faults import HELL_ONLY
 from tests.simulation.documents.groups import GroupRecords
 from tests.simulation.documents.pieces import piece_or_document
 from tests.simulation.documents.schedule import ScheduleRecords
-from tests.simulation.oracle.messages import BackupRecord, SimulatedMessage, SourceStream
-from tests.simulation.oracle.truth import is_correction, is_true, new_markers, recv_contradicts_outcome, was_corrected
+from tests.simulation.oracle import truth
+from tests.simulation.oracle.messages import BackupRecord, SimulatedMessage, SourceStream, backup_of
+from tests.simulation.oracle.truth import is_correction, is_true, recv_contradicts_outcome, was_corrected
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host, LocalHost
     from tests.simulation.world import World
 
+CONTINUES = "continues as "  # in the line of a message that another one continues
+ORIGIN = f"{VERSION}."  # the beginning of signatures of documents, not of markers
+SENT_MAX = 16  # transmissions of a payload after the last fault
+SENT_MAX_WITH_KEYS = 80  # the delays of S16 last up to 300 s, in which the hub repeats its copy
 ON_COPIES = (Event.VOIDED, Event.REFUSED, Event.RELEASED)
 RECORDED = {Answer.RECV: Arrival.RECV, Answer.REJ: Arrival.REJ, Answer.VOID: Arrival.VOID}
 
@@ -121,18 +126,13 @@ class Oracle:
     def _check_order(self, message: SimulatedMessage) -> None:
         if message.forgotten:
             return
-        missing: list[SimulatedMessage] = []
-        for earlier in self.orders[message.source, message.dest, message.order_key]:
-            if earlier is message:
-                break
-            if earlier.leaves_a_hole:
-                missing.clear()
-            elif not ((earlier.deliveries > 0 and earlier.done) or earlier.makes_way):
-                missing.append(earlier)
+        missing = truth.missing_before(message, self.orders[message.source, message.dest, message.order_key])
         self.demand(not missing, "ORDER", f"{message.lk0} given before {[str(m.lk0) for m in missing]}")
 
     # --- what is about to be durable
     def commits(self, host: "Host", unit: Unit) -> None:
+        mismatches = [line.lk0 for line in unit.ledger if line.event is Event.MISMATCH]
+        self.demand(not mismatches, "I1", "copies of one message differ", mismatches)
         self._acted(host, unit)
         if unit.new_outbound:
             self._stored(host, unit)
@@ -158,6 +158,9 @@ class Oracle:
                 self._deleted_pending(stored_pending)
 
     def _stored(self, host: "Host", unit: Unit) -> None:
+        for line in unit.ledger:
+            if line.event is Event.OPERATOR and line.detail.startswith(CONTINUES):
+                self._message(parse_lk0(line.lk0)).continued = True
         for row in unit.new_outbound.values():
             if row.direction is Direction.OWN:
                 self._accepted(host, row, unit)
@@ -177,7 +180,7 @@ class Oracle:
             message.pieces = piece_or_document(body)
         if row.token:
             known = self.by_token.get(row.token)
-            is_new = known is None or known.forgotten or self.groups.are_together(known, message)
+            is_new = known is None or known.forgotten or known.continued or self.groups.are_together(known, message)
             self.demand(is_new, "I1", "a token accepted twice", row.token, "duplicated")
             self.by_token[row.token] = message
         if row.sid >= 0:
@@ -201,11 +204,8 @@ class Oracle:
         """ORDER: documents accepted in one unit keep the order of their submissions."""
         rows = [row for row in unit.new_outbound.values() if row.order_key and row.token in self.submission_numbers]
         rows = [row for row in rows if row.token not in self.schedule.tokens]
-        for one, other in combinations(sorted(rows, key=lambda row: row.sid), 2):
-            if (one.dest, one.order_key) == (other.dest, other.order_key) and one.token != other.token:
-                numbers = self.submission_numbers
-                first, last = min(numbers[one.token or ""]), max(numbers[other.token or ""])
-                self.demand(first < last, "ORDER", f"{one.lk0} accepted before {other.lk0}, submitted after it")
+        for one, other in truth.reordered(rows, self.submission_numbers):
+            self.demand(False, "ORDER", f"{one.lk0} accepted before {other.lk0}, submitted after it")
 
     def _noted(self, host: "Host", unit: Unit) -> None:
         """R3, R4: a receiver notes ReAck after the deletion of the copy, and ReAck2 after the sender has an outcome."""
@@ -293,7 +293,7 @@ class Oracle:
                 voided.add(line.lk1)
             elif line.event is Event.REFUSED:
                 stored = host.tables.outbound.get(int(line.lk1.rpartition(".")[2]))
-                was_void = stored.void if stored is not None else message.lk0 in new_markers(unit)
+                was_void = stored.void if stored is not None else message.lk0 in truth.new_markers(unit)
                 self.returns(message.lk0, void=was_void or line.lk1 in voided)
             elif line.detail == NOBODY:
                 message.refused_without_notice = True
@@ -329,6 +329,8 @@ class Oracle:
             case Arrival.REJ:
                 has_expired = 0 < message.expires_at <= max(row.received_at, self.world.now_ms)
                 allowed = message.poison or has_expired or self.world.pieces.may_refuse(message)
+                # A message of class 3 is signed and sent again instead.
+                allowed = allowed or (not message.is_class3 and self._may_be_disbelieved(message))
                 self.demand(allowed, "I6", "refused although readable", message)
             case Arrival.VOID:
                 allowed = message.may_void or message.may_be_refused or message.may_be_lost
@@ -339,6 +341,10 @@ class Oracle:
         message.recorded_ever.add(row.status)
         if row.app_status is not AppStatus.NEW:
             message.done = True
+
+    def _may_be_disbelieved(self, message: SimulatedMessage) -> bool:
+        """Whether a copy of a message was signed with a key that is not trusted any more."""
+        return self.world.keys is not None and not self.world.host(message.source).credentials.trusts(message.signers)
 
     def _handled(self, unit: Unit, host: "Host", bref: int, status: AppStatus) -> None:
         row = unit.pending.get(bref) or host.tables.pending.get(bref)
@@ -393,8 +399,15 @@ class Oracle:
             message = self._message(envelope.lk0)
         if not self.world.faults.active and not envelope.void:
             message.sent_after_faults += 1
-            self.demand(message.sent_after_faults <= 2 * 8, "I5", "sent again and again", message)
-        self._check_bytes(message, envelope, bytes(frame.body))
+            most = SENT_MAX if self.world.keys is None else SENT_MAX_WITH_KEYS
+            self.demand(message.sent_after_faults <= most, "I5", "sent again and again", message)
+        if envelope.signature:
+            message.signers.add(envelope.signature.removeprefix(ORIGIN).partition(".")[0])
+        if frame.bare:
+            holds = own and not frame.body and not message.ack2 and bool(message.custody)
+            self.demand(holds, "S16", "a signature without the payload", message)
+        else:
+            self._check_bytes(message, envelope, bytes(frame.body))
 
     def _check_bytes(self, message: SimulatedMessage, envelope: Envelope, body: bytes) -> None:
         if envelope.void:
@@ -452,13 +465,7 @@ class Oracle:
 
     # --- disasters
     def backup(self, tables: Tables) -> BackupRecord:
-        name = self.world.host_of(tables).name
-        of_source = [m for m in self.messages.values() if m.source == name]
-        return BackupRecord(
-            len(self.messages) - 1,
-            {m.lk0: m.recorded for m in self.messages.values() if m.dest == name and m.recorded is not None},
-            {m.lk0: m.outcome for m in of_source if m.outcome is not None},
-        )
+        return backup_of(self.messages.values(), self.world.host_of(tables).name)
 
     def restored(self, tables: Tables, record: BackupRecord) -> None:
         host = self.world.host_of(tables)
@@ -472,13 +479,7 @@ class Oracle:
                     tables.store_uuid in message.custody and message.lk0 not in held
                 )
                 continue
-            if message.source == host.name:
-                message.source_restored = True
-                message.forgotten = message.forgotten or message.number > record.accepted
-            if message.dest == host.name:
-                message.dest_restored = True
-                message.recorded = record.recorded.get(message.lk0)
-                message.done = message.recorded is not None and message.lk0 not in undone
+            message.note_restored(host.name, record, undone)
 
     # --- helpers
     @property

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from semq.engine.sender.rejected_proofs import is_proof_rejected
 from semq.store.rows import InStreamKey, Outbound, OutStreamKey, Pending, Slot
 from semq.store.unit import Unit
 from semq.umx_t.envelope import Data, Frame, Function, Packet, Primitive
@@ -57,6 +58,10 @@ N28 nonce           | the answer NOT to an earlier inquiry arrives
 N29 r_any_state     | evidence about a message that does not count as sent | class3 SS_INIT recv,rej,void,settled
 N29 ack_dups        | a copy arrives of a recorded message | receiver RECV,REJ,VOID,SETTLED payload,marker
 N29 order_lower     | a document is recorded behind an earlier one of its order key
+N30 sign_again      | a report arrives that the signature of a message is not accepted
+N31 keep_payload    | a signature without payload arrives for a copy
+N32 untrusted_ack   | a copy arrives of a recorded message whose key is not trusted any more
+N33 once_more       | the sender of a parked copy inquires about it
 """
 
 
@@ -115,7 +120,11 @@ class CountingOracle(Oracle):
 
     def _copy_arrives(self, host: "Host", frame: Data) -> None:
         message = self.messages.get(frame.envelope.lk0)
+        if host.own_store.type != 1:
+            self.counts["N31 keep_payload"] += frame.is_bare and str(frame.envelope.lk0) in host.tables.relayed
         if message is not None and message.recorded is not None and message.dest == host.name:
+            is_certified = self.world.keys is not None and bool(frame.envelope.signature)
+            self.counts["N32 untrusted_ack"] += is_certified and self._may_be_disbelieved(message)
             has_row = any(row.lk0 == message.lk0 for row in host.tables.pending.values())
             self._count("N1 dedup" if has_row else "N2 ledger")
 
@@ -127,6 +136,7 @@ class CountingOracle(Oracle):
         row = host.tables.outbound.get(number)
         if row is None:
             return
+        self.counts["N30 sign_again"] += isinstance(record, Receipt) and is_proof_rejected(record)
         if str(row.lk0) != record.ident:
             is_own = parse_lk0(record.ident).store == host.own_store
             self.counts["N6 full_key"] += is_own
@@ -141,6 +151,8 @@ class CountingOracle(Oracle):
 
     def _record_about_copy(self, host: "Host", packet: Packet, record: Receipt | Inquiry) -> None:
         if isinstance(record, Inquiry):
+            number = host.tables.relayed.get(record.ident, 0)
+            self.counts["N33 once_more"] += number in host.tables.outbound and host.tables.outbound[number].parked
             name = record.lk1[:2] if record.lk1 is not None else None
         else:
             name = (record.src_semq_id, record.src_semq_db_id) if record.ack_flag is AckFlag.TRANSPORT else None

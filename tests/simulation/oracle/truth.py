@@ -1,5 +1,8 @@
 """Checks whether an outcome that a sender commits is true and final (PROTOCOL.md I4 and I6)."""
 
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+
 from semq.engine.errors import Expired, UnknownTarget
 from semq.engine.sender.endings import says_returned
 from semq.engine.sender.receipts import NO_TARGET_KNOWN
@@ -60,6 +63,25 @@ def recv_contradicts_outcome(message: SimulatedMessage, may_double: bool) -> boo
     if message.outcome not in NOT_DELIVERED or message.source_restored or message.dest_restored:
         return False
     return not (was_taken_and_refused(message) or (may_double and message.outcome is Outcome.DROPPED))
+
+
+def reordered(rows: Sequence[Outbound], numbers: Mapping[str, Sequence[int]]) -> Iterator[tuple[Outbound, Outbound]]:
+    """Yield pairs of one order key whose positions contradict their submissions. ``numbers``: by token."""
+    for one, other in combinations(sorted(rows, key=lambda row: row.sid), 2):
+        is_one_order = (one.dest, one.order_key) == (other.dest, other.order_key) and one.token != other.token
+        if is_one_order and min(numbers[one.token or ""]) >= max(numbers[other.token or ""]):
+            yield one, other
+
+
+def missing_before(message: SimulatedMessage, order: Sequence[SimulatedMessage]) -> list[SimulatedMessage]:
+    """Return the messages of an order key that must be handled before one of them."""
+    missing: list[SimulatedMessage] = []
+    for earlier in order[: order.index(message)]:
+        if earlier.leaves_a_hole:
+            missing.clear()
+        elif not ((earlier.deliveries > 0 and earlier.done) or earlier.makes_way):
+            missing.append(earlier)
+    return missing
 
 
 def new_markers(unit: Unit) -> set[LK0]:
