@@ -11,7 +11,7 @@
 | `faults`     | the table of faults, and the class that carries them out                       |
 | `acts`       | faults by people and surroundings: certificates, agreements, disks, clocks     |
 | `clocked`    | the program of a node whose wall clock is wrong                                |
-| `statements` | what ledgers and reconciliation say                                            |
+| `statements` | what ledgers, figures and reconciliation say                                   |
 | `judgement`  | the comparison                                                                 |
 | `promises`   | what outcomes do not show: who is given what, when, and what faults refuse     |
 | `samples`    | memory, descriptors, rows and latencies                                        |

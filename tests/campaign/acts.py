@@ -22,7 +22,7 @@ from semq.store.postgres.errors import RowRefused
 from semq.umx_t.status import Arrival
 from tests.campaign.notebook import PermittedOutcome, RestoredStore
 from tests.campaign.statements import AlarmLine
-from tests.campaign.world import ADDRESSES, CampaignWorld, definitions
+from tests.campaign.world import ADDRESSES, FOLDER, CampaignWorld, definitions
 from tests.crash import node_requests
 from tests.crash.armed.process import CrashProcess
 from tests.crash.faults import CycleFault
@@ -169,11 +169,16 @@ async def operate_hub(world: CampaignWorld, fault: CycleFault) -> None:
 
 
 async def unmount(world: CampaignWorld, fault: CycleFault) -> None:
-    """Put an empty folder into the place of a served folder, as if its disk was unmounted."""
+    """Put an empty folder into the place of a served folder, as if its disk was unmounted.
+
+    With the text "kill" the node is killed before the folder is back, when documents wait that could not be written.
+    """
     door, away = world.door, world.door.with_name("door.away")
     async with world.using_door:
         await asyncio.to_thread(_swap_away, door, away)
         await asyncio.sleep(fault.value)
+        if fault.text == "kill":
+            world.nodes[FOLDER].kill(0.0)
         if left := await asyncio.to_thread(_swap_back, door, away):
             world.complaints.append(f"the node wrote into an unmounted folder: {left}")
 

@@ -277,6 +277,7 @@ class DoorCampaign:
         await self._world.tell_states()
         stated: LedgerStatements = await asyncio.to_thread(statements.read_ledgers, self._world)
         self._world.complaints += [f"alarm: {line}" for line in acts.unexplained(self._world, stated.alarms)]
+        self._world.complaints += [f"figures: {text}" for text in await statements.wrong_figures(self._world, stated)]
         await statements.add_missing(self._world, stated)
         self._say("the ledgers are extracted and compared")
         try:

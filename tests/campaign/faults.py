@@ -54,7 +54,7 @@ TEXTS_HERE = TEXTS | {
     "move": tuple(BY_NAME), "retire": tuple(BY_NAME), "webhook": ("401", "503", "slow"),
     "withdraw": tuple(BY_NAME), "quota": tuple(BY_NAME),
     "operator": ("resend", "inquire", "hold"), "hub operator": ("refuse", "resend", "resend"),
-    "rule": ("plain", "sealed", "ordered"),
+    "rule": ("plain", "sealed", "ordered"), "unmount": ("", "kill", "kill"),
 }  # fmt: skip
 # share, kind, group of places
 KINDS = (
@@ -97,7 +97,7 @@ KINDS = (
     (2, "revoke", "institutions"),
     (5, "operator", "institutions"),
     (2, "hub operator", "institutions"),
-    (3, "unmount", "webhook"),
+    (8, "unmount", "webhook"),
     (2, "full disk", "webhook"),
     (3, "clock", "clocks"),
     (3, "rule", "institutions"),

@@ -1,8 +1,8 @@
-"""The statements about documents that are not the notebook's: the ledgers of all stores, and the verdicts."""
+"""The statements about documents that are not the notebook's: the ledgers of all stores, figures, and verdicts."""
 
 import asyncio
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,8 +16,10 @@ import pyarrow.parquet as pq
 from semq.demo.reconciliation import run_command
 from semq.installation.configuration import HUB
 from semq.store.rows import Event, Side
+from semq.umx_t.locator import parse_lk0
 from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.status import AckStatus, AppStatus, SaveFwd
+from tests.campaign.notebook import DELIVERED
 from tests.campaign.world import BY_NAME, OLD, CampaignWorld
 from tests.crash import node_requests
 from tests.crash.installation import HUB_2
@@ -221,6 +223,48 @@ async def add_missing(world: CampaignWorld, statements: LedgerStatements) -> Non
             world.complaints.append(f"{name} does not know what it lacks: {answer.get('unanswered')}")
         else:
             statements.missing[name] = {row["lk0"] for row in answer["rows"]}
+
+
+Figures = Counter[tuple[str, str]]  # by partner (empty: all) and kind
+
+
+async def wrong_figures(world: CampaignWorld, statements: LedgerStatements) -> list[str]:
+    """Return the figures that differ from the ledgers, one text each."""
+    found: list[str] = []
+    addresses = [row.address for row in BY_NAME.values()]
+    for name, row in BY_NAME.items():
+        expected = figures_of(statements, name, row.address)
+        for partner in ("", *addresses):  # its own address, too
+            which = {"partner": partner} if partner else {}
+            answer = await node_requests.ask(world.nodes[name], "figures.traffic", period="day", **which)
+            for kind in ("delivered", "received"):
+                shown = answer["documents"].get(kind, 0)
+                if shown != expected[partner, kind]:
+                    whose = f" with {partner}" if partner else ""
+                    found.append(
+                        f"{name} shows {shown} documents {kind}{whose}, its ledger has {expected[partner, kind]}"
+                    )
+    return found
+
+
+def figures_of(statements: LedgerStatements, name: str, address: str) -> Figures:
+    """Return the figures of an institution as its ledger has them."""
+    figures: Figures = Counter()
+    for partner, kind, number in _lines(statements, name, address):
+        figures["", kind] += number
+        figures[partner, kind] += number
+    return figures
+
+
+def _lines(statements: LedgerStatements, name: str, address: str) -> Iterator[tuple[str, str, int]]:
+    """Yield partner, kind, and number of lines of each document."""
+    for story in statements.stories.values():
+        if story.is_piece:
+            continue
+        source = str(parse_lk0(story.lk0).node)
+        yield source, "received", story.received.get(name, 0)
+        if source == address:
+            yield story.target.partition("/")[0], "delivered", story.ends.count(DELIVERED)
 
 
 class StoreSize(NamedTuple):

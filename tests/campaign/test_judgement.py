@@ -23,7 +23,7 @@ from tests.campaign.notebook import (
     RestoredStore,
 )
 from tests.campaign.promises import EFFECTS_FROM, effects, without_effect
-from tests.campaign.statements import LedgerStatements, MessageStory, VerdictRow
+from tests.campaign.statements import LedgerStatements, MessageStory, VerdictRow, figures_of
 
 SOURCE, TARGET = "queues", "1.20002"
 FIRST, SECOND = "1.10008.1.1.aa.1", "1.10008.1.1.aa.2"
@@ -291,3 +291,31 @@ def test_a_restore_excuses_no_document_of_which_no_line_is_lost(case: JudgedCase
     case.statements.missing.clear()
     case.notebook.receipts[2].clear()
     assert case.found().keys() == {"lost"}
+
+
+OWN, PARTNER = "1.10008", "1.20002"
+
+
+def counted_story(
+    lk0: str, target: str, *, received: int = 0, ends: tuple[str, ...] = (), is_piece: bool = False
+) -> MessageStory:
+    return MessageStory(
+        lk0, target, is_piece=is_piece, ends=list(ends), received={"queues": received} if received else {}
+    )
+
+
+def test_documents_are_counted_for_the_partner_and_in_all() -> None:
+    statements = LedgerStatements()
+    stories = (
+        counted_story("1.10008.1.1.aa.1", f"{PARTNER}/user", ends=("DELIVERED",)),
+        counted_story("1.10008.1.1.aa.2", PARTNER, ends=("REJECTED",)),
+        counted_story("1.20002.1.1.bb.1", OWN, received=1, ends=("DELIVERED",)),
+        counted_story("1.20002.1.1.bb.2", f"{OWN}/_pieces", received=1, is_piece=True),
+        counted_story("1.10008.1.1.aa.3", OWN, received=1, ends=("DELIVERED",)),
+    )
+    statements.stories = {each.lk0: each for each in stories}
+    found = figures_of(statements, "queues", OWN)
+    assert +found == {
+        ("", "delivered"): 2, (PARTNER, "delivered"): 1, (OWN, "delivered"): 1,
+        ("", "received"): 2, (PARTNER, "received"): 1, (OWN, "received"): 1,
+    }  # fmt: skip
