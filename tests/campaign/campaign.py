@@ -165,8 +165,8 @@ class DoorCampaign:
         for lane in pending:
             lane.cancel()
             self._world.complaints.append(f"a lane got no answer for {drain_s:.0f} s after the last fault")
-        for lane in done:
-            lane.result()
+        # What the others have handed over is judged all the same.
+        self._world.complaints += [f"a lane ended: {error!r}" for lane in done if (error := lane.exception())]
 
     async def _lane(self, institution: InstitutionRow, sender: SenderProgram, traffic: Traffic) -> None:
         chance = Random(f"{self._plan.seed}/{institution.name}/pace")

@@ -1,6 +1,7 @@
 """Figures of the installation each half minute: memory, descriptors, rows, sizes, latencies; growth and charts."""
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -24,10 +25,12 @@ CHARTS = {
 
 
 async def record(world: CampaignWorld, samples: list[Sample]) -> None:
-    """Append a sample each half minute until cancelled."""
-    while True:
-        await asyncio.sleep(EVERY_S)
-        samples.append(await asyncio.to_thread(sample, world))
+    """Append a sample each half minute, also to a file in the folder of the campaign, until cancelled."""
+    with (world.folder / "samples.jsonl").open("w", encoding="utf-8", buffering=1) as file:
+        while True:
+            await asyncio.sleep(EVERY_S)
+            samples.append(await asyncio.to_thread(sample, world))
+            print(json.dumps(samples[-1]), file=file)
 
 
 def sample(world: CampaignWorld) -> Sample:

@@ -444,10 +444,11 @@ class FolderSender(SenderProgram):
             await asyncio.to_thread(_write_file, file, document.body)
 
         def answer() -> DoorAnswer | None:
-            if (found := self.note_in("sent", document)) is not None and found[0].exists():
-                return DoorAnswer(CONFIRMED, str(found[1].get("lk0", "")))
-            if (found := self.note_in("failed", document)) is not None and found[0].exists():
-                return DoorAnswer(REFUSED, reason=str(found[1].get("reason", "")))
+            with suppress(FileNotFoundError):  # the folder is unmounted while it is read
+                if (found := self.note_in("sent", document)) is not None and found[0].exists():
+                    return DoorAnswer(CONFIRMED, str(found[1].get("lk0", "")))
+                if (found := self.note_in("failed", document)) is not None and found[0].exists():
+                    return DoorAnswer(REFUSED, reason=str(found[1].get("reason", "")))
             return None
 
         result: DoorAnswer = await until(lambda: asyncio.to_thread(answer), 1e9)
