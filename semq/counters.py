@@ -23,6 +23,7 @@ COUNTERS: dict[str, str] = {
     "custody_lost": "times that a store of the hub was found to have lost copies",
     # at the hub
     "forwarded": "forwarded to targets that are online",
+    "bare": "new signatures of copies that this store does not have",
     "stored": "stored for targets that are offline or busy",
     "beyond_limit": "void markers and later attempts beyond a limit, which were not answered and are sent again",
     "refused_by_operator": "stored copies that an operator refused",
