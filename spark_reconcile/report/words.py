@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from semq.durations import duration
+from semq.durations import PRECISE_S, duration
 from semq.store.rows import Event, Side
 from spark_reconcile.language import _
 
@@ -105,9 +105,10 @@ def age(ms: int | None) -> str:
 
 
 def off_by(ms: int) -> str:
-    """Return by how much a clock is fast or slow."""
+    """Return by how much a clock is fast or slow, as measured: rounded, where an age counts whole seconds."""
+    seconds = abs(ms) / 1000
     text = _("fast by %(time)s") if ms > 0 else _("slow by %(time)s")
-    return text % {"time": duration(abs(ms) / 1000)}
+    return text % {"time": duration(seconds if seconds < PRECISE_S else round(seconds))}
 
 
 def percent(part: float, of: float) -> str:

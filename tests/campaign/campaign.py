@@ -278,12 +278,12 @@ class DoorCampaign:
         await self._world.tell_states()
         stated: LedgerStatements = await asyncio.to_thread(statements.read_ledgers, self._world)
         self._world.complaints += [f"alarm: {line}" for line in acts.unexplained(self._world, stated.alarms)]
-        wrong = await statements.wrong_figures(self._world, stated)
-        for _ in range(FIGURES_TRIED):  # a node that was killed counts its last minutes again by a job
-            if not wrong:
+        wrong: list[str] = []
+        for tries_left in reversed(range(FIGURES_TRIED)):  # a busy node counts its last lines later
+            wrong = await statements.wrong_figures(self._world, stated)
+            if not wrong or not tries_left:
                 break
             await asyncio.sleep(statements.SETTLED_S)
-            wrong = await statements.wrong_figures(self._world, stated)
         self._world.complaints += [f"figures: {text}" for text in wrong]
         await statements.add_missing(self._world, stated)
         self._say("the ledgers are extracted and compared")

@@ -62,7 +62,7 @@ async def until_pieces(world: ProcessTrio, node: str, table: str, at_least: int)
 
 
 class Received:
-    """What the application of B has received. Its connection goes through a proxy that can cut it."""
+    """The documents that the application of B has received, over a connection that a proxy can cut."""
 
     def __init__(self, world: ProcessTrio) -> None:
         self._world = world

@@ -1,5 +1,6 @@
 """Rows written by applications through SQL: those that have to wait delay no others, and refusals are reported."""
 
+import sys
 from typing import Any
 
 import psycopg
@@ -374,10 +375,12 @@ def test_a_read_that_fails_is_logged_and_repeated_by_the_next_poll(monkeypatch: 
     assert trio.b.app.payloads == [b"x"]
 
 
+# Newer versions of Python can read more arrays in arrays than AMQP can carry.
+DEEP = {"SEMQ-1001"} if sys.version_info < (3, 12) else {"SEMQ-1001", "SEMQ-1102"}
 HOSTILE = {
-    # what they have | headers, codes of the refusal: from Python 3.13 on, more arrays can be read than AMQP can carry
+    # what they have | headers, codes of the refusal
     "a number of 5,001 digits": (f'{{"n": 1{"0" * 5_000}}}', {"SEMQ-1001"}),
-    "an array in 1,499 arrays": (f'{{"n": {"[" * 1_500}{"]" * 1_500}}}', {"SEMQ-1001", "SEMQ-1102"}),
+    "an array in 1,499 arrays": (f'{{"n": {"[" * 1_500}{"]" * 1_500}}}', DEEP),
     "a text of 70 kB": (f'{{"n": "{"x" * 70_000}"}}', {"SEMQ-1105"}),
     "a text of 300 kB": (f'{{"n": "{"x" * 300_000}"}}', {"SEMQ-1105"}),
 }

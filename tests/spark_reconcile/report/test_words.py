@@ -1,4 +1,4 @@
-"""Words of the report: for every event and state of a message, and for shares."""
+"""Words of the report: for every event and state of a message, for clocks and for shares."""
 
 import pytest
 
@@ -10,6 +10,7 @@ from spark_reconcile.report.words import (
     age,
     app_key_type,
     event_words,
+    off_by,
     percent,
     side_word,
     state_words,
@@ -40,6 +41,14 @@ def test_every_state_of_a_message_has_a_text() -> None:
 def test_business_keys_are_shown_as_far_as_disclosed() -> None:
     assert app_key_type({"app_domain": "trade", "app_type": "order", "app_subtype": None}) == "trade/order/"
     assert app_key_type({"app_domain": None, "app_type": "", "app_subtype": None}) == app_key_type({}) == ""
+
+
+@pytest.mark.parametrize(
+    ("ms", "words"),
+    [(86, "86 ms"), (1_240, "1.2 s"), (61_000, "1 min 1 s"), (3_599_990, "1 h"), (10_600, "11 s")],
+)
+def test_the_error_of_a_clock_is_rounded(ms: int, words: str) -> None:
+    assert (off_by(ms), off_by(-ms)) == (f"fast by {words}", f"slow by {words}")
 
 
 def test_an_unknown_age_has_no_words() -> None:

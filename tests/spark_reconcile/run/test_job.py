@@ -252,7 +252,7 @@ def test_a_missing_source_and_a_wrong_clock_are_named_and_do_not_look_like_loss(
     assert [row["lk0"] for row in verdicts if row["verdict"] == "IN_FLIGHT"] == [at_night.lk0]
     assert max(row["latency_ms"] for row in verdicts if row["verdict"] == "MATCHED") < 2000
     page = Path(found.report).read_text()
-    assert "fast by" in page
+    assert "fast by 1 h" in page
     assert '<bdi>1.gone.1.1</bdi></th><td data-label="Documents" class="num">2</td>' in page
 
 

@@ -125,7 +125,7 @@ def test_a_document_that_is_recorded_again_on_the_next_date_is_found_once(office
 
 
 def test_a_message_that_the_hub_refused_needs_no_ledger_of_its_target(office: Office, spark: SparkSession) -> None:
-    """Its sender was restored; its target does not exist, so its ledger cannot be had."""
+    """The case of a restored sender: nobody can deliver the ledger of a target that does not exist."""
     office.write(OfficeMessage(1), FORWARD_COURSE)
     refused = office.write(OfficeMessage(2, "1.a", "1.nobody"), "H:REFUSED@24")
     lost = office.write(OfficeMessage(3, "1.a", "1.nobody"), "H:FORWARDED@24")
