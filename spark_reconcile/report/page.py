@@ -6,13 +6,11 @@ Runs of equal inputs and history give equal pages. The templates escape texts of
 import re
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from jinja2.ext import Extension
 
-import semq
 from semq.foreign_text import in_page
 from semq.translations import ENGLISH, used
 from spark_reconcile.days import Calendar
@@ -116,7 +114,8 @@ class FullWidthMarks(Extension):
 def template(calendar: Calendar, language: str, name: str = "page.html") -> Any:
     """Return a template for a language; times are written in the zone of the calendar."""
     environment = Environment(
-        loader=FileSystemLoader([Path(__file__).parent, Path(semq.__file__).parent]),  # the second has look.css
+        # Packages, not folders: a cluster may have them as a zip. The second one has look.css.
+        loader=ChoiceLoader([PackageLoader("spark_reconcile.report", "."), PackageLoader("semq", ".")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
