@@ -1,10 +1,9 @@
-"""The repair lists: exceptions that nodes may repair through the protocol, a file or two per node, with an index.
+"""The repair lists: exceptions that nodes may repair through the protocol, a file per node, with an index.
 
 There are four safe deeds: ``inquire`` (ask the responsible party), ``resend`` (send the message again; the receiver
 drops a second copy), ``reack`` (acknowledge again), ``close`` (the sender deletes its row of an ended message).
-``submit`` names a document that its receiver has lost: only the sender's application can submit it again. Nodes of
-sources before version 1.0 know the four deeds and refuse a list with any other, so later deeds are in a second file,
-which they do not read. The index is signed if the hub is enrolled.
+``submit`` names a document that its receiver has lost: only the sender's application can submit it again. A node
+leaves a deed that it does not know, row by row. The index is signed if the hub is enrolled.
 """
 
 import json
@@ -22,9 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 INDEX = "index.json"
-FIRST_DEEDS = ("inquire", "resend", "reack", "close")
-LATER_DEEDS = ("submit",)
-_LATER = "later"  #: key of the second file in the index, and the end of its name
+DEEDS = ("inquire", "resend", "reack", "close", "submit")
 HUB = "hub"  #: name of the list for the hub, whatever its address; all instances of a hub use the same list
 _INDEX_MAX = 64 << 20
 _LINE_MAX = 1 << 16
@@ -51,7 +48,7 @@ class RepairIndex(NamedTuple):
     business_date: str
     run: str
     fingerprint: str
-    #: by node: ``file``, ``rows``, ``sha256`` of its list; ``later``: the same of its second list, if it has one
+    #: by node: ``file``, ``rows``, ``sha256`` of its list
     nodes: dict[str, dict[str, Any]]
 
 
@@ -63,22 +60,15 @@ def write_lists(exceptions: "DataFrame", place: Place, staging: Place, index: Re
     from pyspark.sql import functions as F  # noqa: N812  # not at import: nodes read lists without Spark
 
     node = f"CASE side WHEN 'sender' THEN sender WHEN 'receiver' THEN receiver ELSE '{HUB}' END"
-    later = ", ".join(map(repr, LATER_DEEDS))
-    named = exceptions.where("deed IS NOT NULL").withColumn("list", F.expr(node)).where("list <> ''")
-    repairable = named.withColumn("list", F.expr(f"concat(list, if(deed IN ({later}), '/{_LATER}', ''))"))
+    repairable = exceptions.where("deed IS NOT NULL").withColumn("list", F.expr(node)).where("list <> ''")
     columns = [*RepairLine.__struct_fields__, "list"]
     repairable.select(*columns).repartition("list").sortWithinPartitions("list", "lk0").write.partitionBy("list").json(
         staging.uri
     )
     deeds: dict[str, int] = {}
     for folder in staging.folders():
-        name, _, kind = unquote(folder.name.removeprefix("list=")).partition("/")
-        if not kind:
-            index.nodes[name] = _written(place / f"{name}.jsonl", folder.files(), deeds)
-            continue
-        if name not in index.nodes:  # the folders are sorted
-            index.nodes[name] = _written(place / f"{name}.jsonl", [], deeds)  # older nodes expect a first file
-        index.nodes[name][_LATER] = _written(place / f"{name}.{_LATER}.jsonl", folder.files(), deeds)
+        name = unquote(folder.name.removeprefix("list="))
+        index.nodes[name] = _written(place / f"{name}.jsonl", folder.files(), deeds)
     return deeds
 
 
@@ -102,7 +92,7 @@ def write_index(place: Place, index: RepairIndex, sign: Sign | None) -> None:
 
 
 def read_repair(place: Place, node: str, verify: Verify | None = None) -> list[RepairLine]:
-    """Read the lists of one node and check them against the index; empty if there is nothing to do.
+    """Read the list of one node and check it against the index; empty if there is nothing to do.
 
     A line may have a deed of a later version. With ``verify``, the index must have a signature of the hub. Raises
     NoSuchRun, BadRepairList.
@@ -112,8 +102,7 @@ def read_repair(place: Place, node: str, verify: Verify | None = None) -> list[R
     entry = _entry(place, node, verify)
     if entry is None:
         return []
-    second = entry.get(_LATER)
-    lines = _read(place, entry) + (_read(place, second) if isinstance(second, dict) else [])
+    lines = _read(place, entry)
     if node != HUB and any(node != {"sender": line.sender, "receiver": line.receiver}.get(line.side) for line in lines):
         raise _bad("The list has messages of other nodes.", "OTHER_NODE", place / str(entry.get("file")))
     return lines

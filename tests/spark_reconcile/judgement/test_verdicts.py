@@ -21,7 +21,7 @@ from spark_reconcile.judgement.verdicts import (
     judge,
 )
 from spark_reconcile.language import _
-from spark_reconcile.repair.repair_list import FIRST_DEEDS, LATER_DEEDS
+from spark_reconcile.repair.repair_list import DEEDS
 
 REQUIRED = ["MATCHED", "IN_FLIGHT", "WAITING_OFFLINE", "MISSING_AT_HUB", "NOT_DELIVERED", "ACK_NOT_RETURNED",
             "REACK_NOT_RETURNED", "DUPLICATE_DELIVERED", "DIGEST_MISMATCH", "UNKNOWN_ORIGIN", "DROPPED_BY_POLICY",
@@ -84,7 +84,7 @@ def test_every_finding_of_an_exception_has_a_meaning_and_a_known_deed_or_none() 
             meaning, side, deed = FINDINGS[rule.finding]
             assert meaning.endswith(".")
             assert (side == "") == (deed == "")
-            assert deed in ("", *FIRST_DEEDS, *LATER_DEEDS)
+            assert deed in ("", *DEEDS)
             assert side in ("", "sender", "hub", "receiver")
             assert advice(rule.finding, rule.verdict).startswith(meaning)
     assert FINDINGS.keys() <= {rule.finding for rule in RULES}
