@@ -153,7 +153,7 @@ async def _measure(node: NodeProcess, link: str, arguments: argparse.Namespace) 
     pages = _described(seconds)
     for name, paths in (("chart_page_p99_ms", CHARTS), ("ended_search_p99_ms", SEARCHES)):
         visited = await _visit(browser, arguments.visits, paths)
-        pages["first_ms"] |= {path: round(values[0] * 1000, 1) for path, values in visited.items()}
+        pages["first_ms"] = {path: round(values[0] * 1000, 1) for path, values in visited.items()} | pages["first_ms"]
         pages[name] = _percentile_ms([value for values in visited.values() for value in values], 99)
     show("pages", pages)
     slowdown = await _slowdown(node, browser, arguments)

@@ -55,6 +55,8 @@ async def serve(settings: Settings, url: str, wait_for_stop: AsyncAction) -> Non
         async def announce() -> None:
             await web.sessions.end_former()
             print_line(await announcement(web, server.url))
+            for template in web.templates.list_templates():  # else the first visitor of each page waits for it
+                await asyncio.to_thread(web.templates.get_template, template)
             await asyncio.Event().wait()  # the process ends when a job returns
 
         async def check() -> None:

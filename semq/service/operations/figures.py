@@ -31,15 +31,13 @@ from semq.umx_t.status import AppStatus
 PeriodName: TypeAlias = Annotated[Literal["hour", "day", "week"], Meta(description="The last hour, day or week.")]
 MINUTE_MS = 60_000
 PERIODS = {"hour": (MINUTE, 60), "day": (HOUR, 24), "week": (HOUR, 168)}  # minutes of a point, number of points
+ENDS: tuple[tuple[int, int], ...] = tuple(
+    (Side.SENDER, event)
+    for event in (Event.DELIVERED, Event.REJECTED, Event.CANCELLED, Event.LOST, Event.UNKNOWN, Event.DROPPED)
+)
 # Backlog | lines by which a document enters it (+1) or leaves it (-1)
-MOVES: dict[str, dict[tuple[Side, Event], int]] = {
-    "sender": {(Side.SENDER, Event.ACCEPTED): 1}
-    | {
-        (Side.SENDER, event): -1
-        for event in (
-            Event.DELIVERED, Event.REJECTED, Event.CANCELLED, Event.LOST, Event.UNKNOWN, Event.DROPPED,
-        )
-    },
+MOVES: dict[str, dict[tuple[int, int], int]] = {
+    "sender": {(Side.SENDER, Event.ACCEPTED): 1} | dict.fromkeys(ENDS, -1),
     "hub": {(Side.HUB, Event.STORED): 1, (Side.HUB, Event.RELEASED): -1},
     "inbox": {(Side.RECEIVER, Event.RECEIVED): 1, (Side.RECEIVER, Event.DONE): -1, (Side.RECEIVER, Event.PARKED): -1},
 }  # fmt: skip
@@ -223,7 +221,7 @@ def length_now(
 
 def moved(name: str, rows: Iterable[Counted]) -> int:
     """Return by how many documents a queue has grown."""
-    return sum(MOVES[name].get((Side(row.side), Event(row.event)), 0) * row.documents for row in rows)
+    return sum(MOVES[name].get((row.side, row.event), 0) * row.documents for row in rows)
 
 
 def fill(points: Sequence[TrafficPoint], rows: Iterable[Counted], backlog: dict[str, int]) -> None:
@@ -236,8 +234,8 @@ def fill(points: Sequence[TrafficPoint], rows: Iterable[Counted], backlog: dict[
         point.backlog = {name: max(length, 0) for name, length in waiting.items()}
         here = by_time.get(point.at, ())
         for row in here:
-            if row.kind:
-                point.documents[row.kind] = point.documents.get(row.kind, 0) + row.documents
+            if kind := row.kind:
+                point.documents[kind] = point.documents.get(kind, 0) + row.documents
         for name in waiting:
             waiting[name] -= moved(name, here)
         point.latency = _latencies(here)

@@ -25,7 +25,9 @@ KINDS: dict[str, tuple[Side, tuple[Event, ...]]] = {
     "processed": (Side.RECEIVER, (Event.DONE,)),
     "parked": (Side.RECEIVER, (Event.PARKED,)),
 }
-KIND_OF = {(side, event): kind for kind, (side, events) in KINDS.items() for event in events}
+KIND_OF: dict[tuple[int, int], str] = {
+    (side, event): kind for kind, (side, events) in KINDS.items() for event in events
+}
 
 
 class Counted(NamedTuple):
@@ -39,7 +41,7 @@ class Counted(NamedTuple):
 
     @property
     def kind(self) -> str:
-        return KIND_OF.get((Side(self.side), Event(self.event)), "")
+        return KIND_OF.get((self.side, self.event), "")
 
 
 def counted_until(connection: Connection) -> int | None:
@@ -79,6 +81,6 @@ def pairs(connection: Connection, day_ms: int) -> dict[tuple[str, str], dict[str
     found: dict[tuple[str, str], dict[str, int]] = {}
     for row in connection.execute(query):
         documents_of_pair = found.setdefault((row.source, row.target), {})
-        kind = KIND_OF.get((Side(row.side), Event(row.event)), "")
+        kind = KIND_OF.get((row.side, row.event), "")
         documents_of_pair[kind] = documents_of_pair.get(kind, 0) + int(row.documents)
     return found
