@@ -56,7 +56,7 @@ async def test_institutions_have_the_documents_of_today_and_the_hub_knows_who_th
     await until(are_counted)
     at_node = await (await scene.sites["node"].signed_in("viewer")).get("/partners")
     row = at_node.text.partition("partner=56001")[2].partition("</tr>")[0]
-    sent = re.search(r'data-label="Sent today"[^>]*><span>(\d+)', row)
+    sent = re.search(r'data-label="Sent to it today"[^>]*><span>(\d+)', row)
     assert sent is not None
     assert int(sent[1]) >= 62
     at_hub = (await (await scene.sites["hub"].signed_in("viewer")).get("/partners")).text
