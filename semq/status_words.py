@@ -13,6 +13,8 @@ WORDS: dict[str, str] = {
     "LOST": "lost with a store of the hub",
     "UNKNOWN": "outcome unknown",
     "DROPPED": "dropped, the target was offline",
+    "FORWARDED": "forwarded by the hub",
+    "RELEASED": "handed over from the hub's store",
     "NEW": "waits for the application",
     "DONE": "the application has it",
     "PARKED": "parked until an operator decides",

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from semq.console.words import FIGURES
+from semq.console.words import FIGURES, LATENCIES
 from semq.durations import classes, duration
 from semq.moments import utc_text
 from semq.store.figures import BOUNDS_MS
@@ -77,9 +77,7 @@ def _chart(
 
 def _latency(_: Callable[[str], str], name: str, traffic: Row) -> Chart:
     """Return the chart of median and 99 % of a latency; its scale are the buckets."""
-    title = {
-        "delivered": _("Time to delivery"), "processed": _("Time in the inbox"), "released": _("Time at the hub"),
-    }[name]  # fmt: skip
+    title = _(LATENCIES[name])
     whole = traffic["latency"].get(name)
     series = []
     for style, word, quantile in (("area", _("median"), "median_ms"), ("second", _("99 %"), "p99_ms")):

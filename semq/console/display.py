@@ -1,7 +1,6 @@
 """Rendering of pages: ``show``, and the functions that templates call. Times are in UTC."""
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -12,12 +11,11 @@ from semq.console.acts import ACTS
 from semq.durations import duration
 from semq.engine.people.stuck import StuckCause
 from semq.foreign_text import shown
-from semq.moments import milliseconds, utc_text
 from semq.service.message_names import document_label, message_name
 from semq.sizes import size
 from semq.status_words import WORDS
 from semq.umx_t.status import Direction
-from semq.web.access.sessions import LINK_USER
+from semq.web.pages.templates import at, milliseconds_of
 from semq.web.pages.visit import Visit
 
 Row = Mapping[str, Any]
@@ -50,32 +48,9 @@ def show(visit: Visit, template: str, **context: Any) -> Response:
         "words": lambda value: _(WORDS.get(str(value), str(value))),
         "next_step_of": lambda row: next_step_of(_, row),
         "act_label": lambda name: _(ACTS[name].label if name in ACTS else name),
-        "person": lambda name: _(LINK_USER) if name == LINK_USER else name,
         "message_path": message_path, "coded": coded, "error_of": error_of,
     }  # fmt: skip
     return visit.render(template, **(functions | context))
-
-
-def at(value: object, *, exact: bool = False) -> Markup:
-    """Return a time in UTC as an HTML element; a value that is no time as text; nothing for None or an empty text.
-
-    ``exact``: with milliseconds.
-    """
-    try:
-        text = utc_text(_ms(value), exact=exact) if value not in (None, "") else ""
-    except (ValueError, OverflowError, TypeError):
-        return Markup.escape(shown(str(value)))
-    if not text:
-        return Markup("")
-    words = text.replace("T", " ").replace("+00:00", " UTC")
-    return Markup('<time datetime="{}">{}</time>').format(text, words)
-
-
-def _ms(value: object) -> float:
-    """Return a time (a datetime, milliseconds, or a text in ISO 8601) in milliseconds since 1970 UTC."""
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).timestamp() * 1000
-    return value if isinstance(value, int | float) else milliseconds(str(value))
 
 
 def span(seconds: object) -> str:
@@ -86,7 +61,7 @@ def span(seconds: object) -> str:
 def ago(_: Callable[[str], str], value: object, now: int) -> str:
     """Return the time since a moment, or until a moment in the future, in words."""
     try:
-        seconds = (now - _ms(value)) / 1000
+        seconds = (now - milliseconds_of(value)) / 1000
     except (ValueError, TypeError, OverflowError):
         return ""
     if abs(seconds) < 1:

@@ -110,6 +110,8 @@ FIGURES = {
     "passed": "Passed on", "forwarded": "forwarded", "stored": "stored", "refused": "refused", "released": "released",
     "sender": "not ended yet", "inbox": "in the inbox", "hub": "stored by the hub",
 }  # fmt: skip
+# Kind of documents with a latency | name of the latency
+LATENCIES = {"delivered": "Time to delivery", "processed": "Time in the inbox", "released": "Time at the hub"}
 # Part of the state of a node | its name, and its figures in words
 NODE_FIGURES: dict[str, tuple[str, Mapping[str, str]]] = {
     "counters": ("Events since the start", COUNTERS),
@@ -184,7 +186,7 @@ NO_CERTIFICATES = (
 )  # fmt: skip
 TABLES: tuple[Mapping[Any, str], ...] = (
     WORDS, messages.WORDS, messages.MARKER_WORDS, messages.DETAIL_WORDS, WAITS, DESCRIPTIONS, VERDICT_WORDS, OUTCOMES,
-    FILES, LABELS, BULK_STATES, RESULTS, FIGURES, FACTS, ACTS_IN_LOG,
+    FILES, LABELS, BULK_STATES, RESULTS, FIGURES, LATENCIES, FACTS, ACTS_IN_LOG,
     *(words for _name, words in NODE_FIGURES.values()),
 )  # fmt: skip
 

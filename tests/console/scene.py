@@ -27,6 +27,10 @@ XSS = '<script>window.hit=1</script><img src=x onerror="window.hit=1">"\'&\u202e
 XSS_IN_KEY = XSS.rstrip("\u202e")  # the last character is not allowed in an AppKey
 KEY = f"trade/order//S-{XSS_IN_KEY}"
 DAY, RUN = "2026-11-20", "20261121T021503Z-7f3a9c21-4d0e"
+WORK = {
+    "role": "sender", "nodes": ["1.10008"], "documents": 2, "verdicts": [["NOT_DELIVERED", "not delivered", 2]],
+    "text": "Inquire; the party that holds it resends.", "command": "",
+}  # fmt: skip
 DESKTOP: "ViewportSize" = {"width": 1280, "height": 900}
 PHONE: "ViewportSize" = {"width": 390, "height": 844}
 
@@ -187,6 +191,8 @@ def write_runs(reports: Path) -> None:
             "pairs": [pair],
             "breaches": breaches,
             "sources": [],
+            "need_work": {"date": exceptions, "earlier": 0},
+            "work": [WORK] if exceptions else [],
         }
         (run_folder / "summary.json").write_text(json.dumps(result))
         (run_folder / "_RESULT.json").write_text(

@@ -8,6 +8,7 @@ from babel.messages.pofile import read_po
 
 from semq.answers.status import AmqpFigures, WriterCounters
 from semq.console.charts import DOCUMENTS
+from semq.console.pages.messages import OUTCOMES
 from semq.console.words import ACTS_IN_LOG, CHECKS, FIGURES, NODE_FIGURES
 from semq.counters import COUNTERS
 from semq.service.monitoring import health
@@ -44,6 +45,10 @@ def test_every_check_of_a_node_has_a_name_and_a_next_step() -> None:
 def test_every_status_of_a_row_has_words() -> None:
     statuses = {*SendStatus, *Outcome, *AckStatus, *AppStatus, *Arrival} - ANSWERS
     assert {status.name for status in statuses} <= WORDS.keys()
+
+
+def test_every_outcome_of_an_ended_document_has_words() -> None:
+    assert {outcome for outcomes in OUTCOMES.values() for outcome in outcomes} <= WORDS.keys()
 
 
 @pytest.mark.parametrize("kind", ["local", "platform"])

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from semq.console.charts import DOCUMENTS, TIMED, axis, charts_of, latency_text
 from semq.console.display import show, translator
 from semq.console.live import LIVE
-from semq.console.words import FIGURES
+from semq.console.words import FIGURES, LATENCIES
 from semq.service.operations.figures import PERIODS
 from semq.web.pages.visit import Visit, page
 
@@ -32,14 +32,14 @@ async def figures(visit: Visit) -> Response:
     kinds = [name for _title, names in DOCUMENTS[kind] for name in names]
     queues = list(traffic["backlog"])
     heads = [_(FIGURES[name]) for name in (*kinds, *queues)]
-    heads += [f"{_(FIGURES[name])}: {word}" for name in TIMED[kind] for word in (_("median"), _("99 %"))]
+    heads += [_(LATENCIES[name]) + _(": ") + word for name in TIMED[kind] for word in (_("median"), _("99 %"))]
 
-    def cells(row: Row) -> list[object]:
+    def cells(row: Row) -> list[str]:
         documents, backlog, latency = (row.get(name, {}) for name in ("documents", "backlog", "latency"))
-        numbers: list[object] = [documents.get(name, 0) for name in kinds] + [backlog.get(name, 0) for name in queues]
+        sums = [documents.get(name, 0) for name in kinds] + [backlog.get(name, 0) for name in queues]
         found = [latency.get(name) for name in TIMED[kind]]
         times = [latency_text(one.get(part)) if one else "" for one in found for part in ("median_ms", "p99_ms")]
-        return numbers + times
+        return [f"{number:,}" for number in sums] + times
 
     points = [point for point in reversed(traffic["points"]) if point.get("documents")]
     return show(

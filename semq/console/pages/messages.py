@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from semq.access_rights import AccessRole
 from semq.console.acts import ACTS, possible
-from semq.console.display import at, href, message_path, next_step_of, node_name, show, state_of, translator
+from semq.console.display import href, message_path, next_step_of, node_name, show, state_of, translator
 from semq.console.live import LIVE
 from semq.console.timeline import outlook_line, time_line
 from semq.console.words import FACTS
@@ -25,18 +25,23 @@ from semq.moments import milliseconds, utc_text
 from semq.service.message_names import message_name
 from semq.sizes import size
 from semq.status_words import WORDS
+from semq.store.rows import Side
 from semq.store.views.ended import ENDS, outcome_of
 from semq.store.views.selection import PLACE, MessageFilter
 from semq.umx_t.status import AppStatus, Outcome, SendStatus
 from semq.web.errors import BadRequest
 from semq.web.node.payloads import payload_chunks
+from semq.web.pages.templates import at
 from semq.web.pages.visit import Visit, form, page
 from semq.web.transport.bodies import ChunkedResponse
 
 LEFT_OUT_FILTERS = ("since_ms", "until_ms", "pieces")
 FILTERS = (*(name for name in MessageFilter.__struct_fields__ if name not in LEFT_OUT_FILTERS), "order")
 PERIOD = ("from", "to")  # days
-OUTCOMES = list(dict.fromkeys(outcome_of(side, event) for side, events in ENDS.items() for event in events))
+OUTCOMES = {  # by kind of node
+    kind: list(dict.fromkeys(outcome_of(side, event) for side in sides for event in ENDS[side]))
+    for kind, sides in {"local": (Side.SENDER, Side.RECEIVER), "platform": (Side.HUB,)}.items()
+}
 ROWS, CSV_ROWS = 50, 1000  # of a page
 CSV_COLUMNS = ("at", "side", "sender", "receiver", "state", "type", "key", "size", "reason", "name", "lk0")
 STATES = [*SendStatus.__members__, *Outcome.__members__, *AppStatus.__members__]
@@ -47,7 +52,8 @@ TIMES = ("_at", "not_before", "waits_since")  # endings of names of times
 async def messages(visit: Visit) -> Response:
     """Search the queues or the ended documents by filters, or find a message by its name."""
     filters = {name: visit.query.get(name, "").strip() for name in ("find", *FILTERS, *PERIOD)}
-    shared = {"filters": filters, "states": STATES, "outcomes": OUTCOMES, "live": LIVE}
+    outcomes = OUTCOMES[visit.web.settings.node.kind]
+    shared = {"filters": filters, "states": STATES, "outcomes": outcomes, "live": LIVE}
     if filters["find"]:
         return await _by_name(visit, filters["find"], shared)
     chosen = {name: filters[name] for name in (*FILTERS, *PERIOD) if filters[name]}
@@ -65,8 +71,15 @@ async def messages(visit: Visit) -> Response:
     return show(
         visit, "messages.html", rows=answer["rows"], next=next_page, first=first, looked_at=answer["looked_at"],
         found=None, count=count, before=before, after=after, chosen=chosen,
-        csv=href("/messages.csv", **chosen), **shared,
+        csv=href("/messages.csv", **chosen), other=_other(chosen), **shared,
     )  # fmt: skip
+
+
+def _other(chosen: Mapping[str, str]) -> str:
+    """Return the address of the same search in the ended documents, or of those that have not ended."""
+    names = ("state", *PERIOD) if "ended" in chosen else ("state",)
+    kept = {name: value for name, value in chosen.items() if name not in (*names, "ended")}
+    return href("/messages", **kept, ended="" if "ended" in chosen else "true")
 
 
 async def _nothing() -> None:
@@ -137,7 +150,7 @@ async def _by_name(visit: Visit, name: str, shared: Mapping[str, Any]) -> Respon
             raise
         return show(
             visit, "messages.html", rows=[], next=None, first=None, looked_at=0, found=0, count=None, before=0, after=0,
-            chosen={}, csv=None, **shared,
+            chosen={}, csv=None, other=None, **shared,
         )  # fmt: skip
     return visit.see_other(message_path(row))
 
@@ -182,13 +195,13 @@ def _facts(visit: Visit, row: Mapping[str, Any]) -> Iterator[tuple[str, object]]
     yield _("locator (LK0)"), row["lk0"]
     for name, word in (("source", _("sender")), ("target", _("receiver"))):
         yield word, node_name(row.get(name))
-    yield _("business key"), row.get("app_key")
+    yield _("business key (AppKey)"), row.get("app_key")
     yield _("size"), size(row.get("size"))
     if reason := row.get("reason"):  # of a message without a row it is the text of the ledger
         yield _("reason"), reason if isinstance(reason, str) else " ".join(map(str, reason))
     for name, word in FACTS.items():
         value = row.get(name)
-        if value in (None, "", False, [], {}):
+        if value in (None, "", False, [], {}) or (name == "last_event" and value == row.get("outcome")):
             continue
         words = WORDS.get(str(value))
         yield (

@@ -14,7 +14,7 @@ from semq.console.charts import axis, charts_of
 from semq.console.display import show, translator
 from semq.console.live import LIVE, live
 from semq.console.pages.figures import period_words
-from semq.console.words import CHECK_DETAILS, CHECKS, OTHER_CHECK, OUTCOMES, VERDICT_WORDS
+from semq.console.words import CHECK_DETAILS, CHECKS, FIGURES, OTHER_CHECK, OUTCOMES, VERDICT_WORDS
 from semq.service.operations.figures import PERIODS
 from semq.web.pages.visit import Visit, page
 
@@ -101,10 +101,10 @@ def _figures(visit: Visit, status: Mapping[str, Any], census: Mapping[str, Any])
     is_counted = bool(census["as_of"])
     waiting = sum(pair["rows"] for pair in census["pairs"]) + census["submitted"].get("in_pieces", 0)
     is_local = status["kind"] == "local"
-    yield _("waiting or under way"), waiting if is_counted else "…", "/partners"
+    yield _(FIGURES["sender" if is_local else "hub"]), waiting if is_counted else "…", "/partners"
     if is_local:
         unread = sum(inbox["rows"] for inbox in census["inboxes"])
-        yield _("in the inbox"), unread if is_counted else "…", UNREAD
+        yield _(FIGURES["inbox"]), unread if is_counted else "…", UNREAD
     yield _("stuck"), census["stuck"] if is_counted else "…", "/stuck"
     if is_local:
         yield _("failed"), census["failed"] if is_counted else "…", "/failed"

@@ -6,9 +6,9 @@
   const pause = document.getElementById("live-pause");
   let isPaused = false, isBusy = false, isOutdated = false;
 
-  // Beside each time in UTC of a table: the time in the zone of the browser.
+  // Beside each time in UTC: the time in the zone of the browser.
   const addLocalTimes = part => {
-    for (const time of part.querySelectorAll("td time[datetime]")) {
+    for (const time of part.querySelectorAll("main time[datetime]")) {
       const moment = new Date(time.dateTime);
       if (isNaN(moment) || !moment.getTimezoneOffset()) continue;
       const local = Object.assign(document.createElement("span"), {className: "soft local"});

@@ -1,6 +1,7 @@
 """Templates of pages: Jinja2 with escaping, errors for unknown names, translations and filters."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
@@ -8,7 +9,7 @@ from jinja2.bccache import Bucket
 from markupsafe import Markup
 
 from semq.foreign_text import shown
-from semq.moments import moment_text, utc_text
+from semq.moments import milliseconds, moment_text, utc_text
 from semq.translations import Languages
 from semq.web.access.csrf import FIELD
 
@@ -45,7 +46,7 @@ def environment(folders: Sequence[Path], languages: Languages) -> Environment:
     templates.policies["ext.i18n.trimmed"] = True  # a text of several lines is one of the translations, too
     templates.install_gettext_callables(languages.gettext, languages.ngettext, newstyle=True)  # type: ignore[attr-defined]
     templates.filters["safe_text"] = safe_text
-    templates.filters["moment"] = moment
+    templates.filters["moment"], templates.filters["at"] = moment, at
     return templates
 
 
@@ -59,6 +60,28 @@ def moment(value: object) -> str:
     if value is None or value == "":
         return ""
     return moment_text(value) if isinstance(value, int) else utc_text(value)  # type: ignore[arg-type]
+
+
+def at(value: object, *, exact: bool = False) -> Markup:
+    """Return a time in UTC as an HTML element; a value that is no time as text; nothing for None or an empty text.
+
+    ``exact``: with milliseconds.
+    """
+    try:
+        text = utc_text(milliseconds_of(value), exact=exact) if value not in (None, "") else ""
+    except (ValueError, OverflowError, TypeError):
+        return Markup.escape(shown(str(value)))
+    if not text:
+        return Markup("")
+    words = text.replace("T", " ").replace("+00:00", " UTC")
+    return Markup('<time datetime="{}">{}</time>').format(text, words)
+
+
+def milliseconds_of(value: object) -> float:
+    """Return a time (a datetime, milliseconds, or a text in ISO 8601) in milliseconds since 1970 UTC."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).timestamp() * 1000
+    return value if isinstance(value, int | float) else milliseconds(str(value))
 
 
 def token_field(token: str) -> Markup:

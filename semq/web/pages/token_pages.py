@@ -27,10 +27,10 @@ async def create(visit: Visit) -> Response:
 
 async def revoke(visit: Visit) -> Response:
     """Revoke a token."""
-    id_ = str((await visit.form()).get("id", ""))
+    _, id_ = visit.translator(), str((await visit.form()).get("id", ""))
     revoked = await visit.ask("token.revoke", id=id_)
     visit.web.tokens.read_again()
-    return visit.see_other("/tokens", f"The token {revoked['name']} was revoked.")
+    return visit.see_other("/tokens", _("The token %(name)s was revoked.") % {"name": revoked["name"]})
 
 
 async def _page(visit: Visit, new: str) -> Response:

@@ -24,6 +24,7 @@ from semq.errors import SemqError
 from semq.foreign_text import in_page
 from semq.transport.peer import network_of
 from semq.web.access import csrf
+from semq.web.access.sessions import LINK_USER
 from semq.web.access.visitor import Visitor, peer_of
 from semq.web.api.authentication import SAFE, authenticate
 from semq.web.errors import BadRequest, NotSignedIn, RoleMissing
@@ -51,6 +52,7 @@ class Visit:
         self.request = request
         self.web = web
         self.language = language_of(request)
+        translations.use(self.language)  # of all texts of this request, also those of the reports
         self._visitor = visitor
         self._secret = secret
         self.unreached: dict[str, object] = {}  #: stores of a hub whose part is missing in answers, and the reasons
@@ -126,7 +128,6 @@ class Visit:
 
     def translator(self) -> Callable[[str], str]:
         """Return a function that translates into the language of this visit."""
-        translations.use(self.language)
         return self.web.languages.gettext
 
     def render(self, template: str, http_status: int = 200, **context: Any) -> Response:
@@ -137,7 +138,8 @@ class Visit:
             "visitor": self._visitor, "may": self.may, "csrf": token, "csrf_field": lambda: token_field(token),
             "node": str(settings.address), "kind": settings.node.kind, "path": self.request.url.path,
             "language": self.language, "languages": translations.CHOICES, "notice": self._notice(),
-            "query": self.query, "version": __version__, "translated": translated, "unreached": self.unreached,
+            "query": self.query, "person": person_in(translated), "version": __version__,
+            "translated": translated, "unreached": self.unreached,
         }  # fmt: skip
         text = self.web.templates.get_template(template).render(common | context)
         response = HTMLResponse(in_page(text), http_status)
@@ -165,6 +167,11 @@ class Visit:
 
     def _notice(self) -> str:
         return unquote(self.request.cookies.get(NOTICE, ""))[:NOTICE_MAX]
+
+
+def person_in(_: Callable[[str], str]) -> Callable[[str], str]:
+    """Return a function that returns the name of a person as pages show it."""
+    return lambda name: _(LINK_USER) if name.partition(" by ")[0] == LINK_USER else name
 
 
 Handler = Callable[[Visit], Awaitable[Response]]

@@ -129,3 +129,13 @@ def test_no_cell_of_a_csv_is_a_formula() -> None:
         "",
         "7",
     ]
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_search_without_a_match_offers_the_same_search_of_the_ended_or_of_the_others(scene: Scene) -> None:
+    browser = await scene.sites["hub"].signed_in("viewer")
+    query = "partner=40032&amp;source=10008"
+    ended = await browser.get("/messages?ended=true&from=today&state=REFUSED&source=10008&partner=40032")
+    assert f'href="/messages?{query}"' in ended.text
+    others = await browser.get("/messages?state=SS_INIT&source=10008&partner=40032")
+    assert f'href="/messages?{query}&amp;ended=true"' in others.text
