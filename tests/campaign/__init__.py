@@ -21,4 +21,9 @@
 `./run campaign --minutes 3`; a failing campaign prints the statements about the documents in question, and keeps its
 folder: notebook, logs, databases, and `leftover.txt` with the rows that were never settled. The processes are those of
 `tests.crash`.
+
+The notebook judges, because ledgers alone agree with a node that refuses documents for no reason: an act that may
+change outcomes notes codes, time and institutions, and every other end is a disagreement. Clocks are wrong by a
+wrapper around `semq.clock`, not by libfaketime, which also changes the programs that a node starts. Links are cut and
+slowed by proxies, because `tc netem` is not in every kernel and disturbs the whole machine.
 """

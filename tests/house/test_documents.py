@@ -102,13 +102,24 @@ def test_anchors_are_those_of_github() -> None:
     assert anchors("# A store, lost\n## `[http]` and more\n") == {"a-store-lost", "http-and-more"}
 
 
-def test_each_decision_has_its_own_number_in_order() -> None:
+def test_each_decision_has_its_own_number_in_order_and_a_subject() -> None:
     text = (ROOT / "DECISIONS.md").read_text("utf-8")
     numbers = [int(found) for found in re.findall(r"^(\d+)\. \*\*", text, re.MULTILINE)]
     assert numbers == sorted(set(numbers))
+    ranges = [
+        each.partition("–")
+        for row in re.findall(r"^\|.*\| (\d[\d,– ]*) \|$", text, re.MULTILINE)
+        for each in row.split(", ")
+    ]
+    assert {number for first, _, last in ranges for number in range(int(first), int(last or first) + 1)} == set(numbers)
 
 
-EXAMPLES = {"semq/store/migrations/versions/vNNNN_subject.py", "test_a_revoked_node_is_refused", "test_what_is_refused"}
+EXAMPLES = {
+    "shop.py",
+    "semq/store/migrations/versions/vNNNN_subject.py",
+    "test_a_revoked_node_is_refused",
+    "test_what_is_refused",
+}
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

@@ -1,5 +1,8 @@
 """Planted faults: small defects, each put into a copy of the product, which tests or the simulator must notice.
 
+They are written, each with the tests that must fail, not drawn by a tool: a drawn one is often equivalent, and names
+no rule.
+
 | module  | contents                                                                      |
 |---------|-------------------------------------------------------------------------------|
 | `table` | the rows of the files ``*.faults``, one file for each room                    |
