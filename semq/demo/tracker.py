@@ -4,6 +4,7 @@ Events may arrive repeatedly, late or out of order; the state of a document neve
 by AppKey, because an event or a delivery may arrive before the answer to the submit, which contains the LK0.
 """
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
@@ -29,6 +30,7 @@ STATES: dict[str, tuple[str, str, str]] = {
     "refused": ("", "not accepted", "red"),
 }
 _ORDER = list(STATES)
+TYPE = re.compile(r"[a-z]{1,16}(-[a-z]{1,16}){0,2}(?=-[A-Z0-9])")  # of a document, at the beginning of its file's name
 FINAL = ("delivered", "failed", "refused")
 
 
@@ -52,9 +54,10 @@ class TrackedDocument(Struct, eq=False):
 
     @property
     def app_key(self) -> AppKey:
-        """The AppKey, with the number and the file name: ``demo/document/0003/order-LW-2041.xml``."""
+        """The AppKey, with the type, the number and the file name: ``demo/order/0003/order-LW-2041.xml``."""
         key = "".join(letter if letter.isprintable() else "?" for letter in self.name)
-        return AppKey("demo", "document", f"{self.number:04d}", key[-PART_MAX:])
+        named = TYPE.match(self.path.name)
+        return AppKey("demo", named[0] if named else "document", f"{self.number:04d}", key[-PART_MAX:])
 
     @property
     def is_final(self) -> bool:

@@ -88,6 +88,14 @@ def test_every_file_name_becomes_a_valid_app_key(name: str) -> None:
     check_app_key(added(DocumentTracker(), name).app_key)
 
 
+@pytest.mark.parametrize(
+    ("name", "type_"),
+    [("order-1.xml", "order"), ("order-change-L1.xml", "order-change"), ("a.xml", "document"), ("x-y", "document")],
+)
+def test_the_beginning_of_a_file_name_is_the_type_of_the_document(name: str, type_: str) -> None:
+    assert added(DocumentTracker(), name).app_key.type == type_
+
+
 @given(st.lists(st.sampled_from(["sent", "forwarded", "stored", "delivered", "failed", "strange"]), max_size=12))
 def test_the_state_of_a_document_never_goes_back(kinds: list[str]) -> None:
     changed: list[str] = []
