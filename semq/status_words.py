@@ -14,7 +14,7 @@ WORDS: dict[str, str] = {
     "UNKNOWN": "outcome unknown",
     "DROPPED": "dropped, the target was offline",
     "FORWARDED": "forwarded by the hub",
-    "RELEASED": "handed over from the hub's store",
+    "RELEASED": "released by the hub",
     "NEW": "waits for the application",
     "DONE": "the application has it",
     "PARKED": "parked until an operator decides",

@@ -76,6 +76,8 @@ CHECK_DETAILS = (
     "%(days)s days left, renewal at %(at)s", "the process ended with status %(status)s and is started again",
     "no further documents are taken for %(partners)s",
 )  # fmt: skip
+# Terms of an agreement (``agreed_text``)
+TERMS = ("%(number)s per minute", "up to %(number)s bytes", "up to %(number)s waiting", "sealed")
 # Details of ledger lines that are fixed texts
 LINE_DETAILS = (NOTED, NOBODY)
 # Verdict of a check | its description
@@ -206,7 +208,7 @@ def texts() -> Iterator[str]:
     for name, step in CHECKS.values():
         yield from (name, step)
     yield OTHER_CHECK[1]
-    yield from (*CHECK_DETAILS, *LINE_DETAILS, LINK_USER)
+    yield from (*CHECK_DETAILS, *TERMS, *LINE_DETAILS, LINK_USER)
     yield from (name for name, _words in NODE_FIGURES.values())
     for cause in StuckCause:
         yield from map(str, cause.value)

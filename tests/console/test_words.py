@@ -24,6 +24,7 @@ from tests.service.monitoring.test_health import VIOLATIONS, checks, with_datagr
 ANSWERS = {Arrival.NOT, Arrival.SETTLED}  # no row has them
 FIELDS = re.compile(r"%\(\w+\)s|\{\w+\}|`[^`]*`")  # placeholders and commands
 CHECK = re.compile(r'\bCheck\("(\w+)"')
+GUIDES = sorted((Path(__file__).parents[2] / "docs" / "zh").glob("*.md"))
 DIRECT = {"1.56001": {"link": "up", "last_error": ""}}
 
 
@@ -84,7 +85,15 @@ def test_every_text_is_translated_and_none_is_left_over(package: Path) -> None:
     assert {id_[0]: id_[1] for id_ in translations if not isinstance(id_, str)} == plurals(package)
 
 
-@pytest.mark.parametrize("package", [CONSOLE, WEB, RECONCILIATION], ids=["console", "web", "reports"])
-def test_each_thing_has_one_name_in_chinese(package: Path) -> None:
-    text = (package / "translations" / "zh.po").read_text("utf-8")
-    assert [word for word in ("平台", "报文", "加封") if word in text] == []  # hub, message, sealed
+# Second names of things that have one in Chinese: hub, message, sealed; authority, store, web process; operator,
+# direct link, AppKey; send again, stuck
+OTHER_NAMES = (
+    "平台", "报文", "加封", "颁发", "签发机构", "存储库", "Web 进程", "运维人员", "直连链路", "业务键",
+    "重新发送", "停滞",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("file", [*(p / "translations" / "zh.po" for p in (CONSOLE, WEB, RECONCILIATION)), *GUIDES])
+def test_each_thing_has_one_name_in_chinese(file: Path) -> None:
+    text = file.read_text("utf-8")
+    assert [word for word in OTHER_NAMES if word in text] == []

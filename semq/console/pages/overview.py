@@ -14,16 +14,16 @@ from semq.console.charts import axis, charts_of
 from semq.console.display import show, translator
 from semq.console.live import LIVE, live
 from semq.console.pages.figures import period_words
-from semq.console.words import CHECK_DETAILS, CHECKS, FIGURES, OTHER_CHECK, OUTCOMES, VERDICT_WORDS
+from semq.console.words import CHECK_DETAILS, CHECKS, FIGURES, OTHER_CHECK, OUTCOMES, TERMS, VERDICT_WORDS
 from semq.service.operations.figures import PERIODS
 from semq.web.pages.visit import Visit, page
 
 CAUSES_MAX, OFFLINE_MAX = 8, 8  # causes of stuck messages, and offline partners, on the page
 # Causes of failed documents, which have their own figure
 FAILED_CAUSES = ("PARKED", "REFUSED", "CANNOT_OPEN", "SUBMISSION_REFUSED")
-# Detail of a check | its pattern
+# Detail of a check, or term of an agreement | its pattern
 DETAIL_PATTERNS = {
-    text: re.compile(re.sub(r"%\\\((\w+)\\\)s", r"(?P<\1>.+?)", re.escape(text))) for text in CHECK_DETAILS
+    text: re.compile(re.sub(r"%\\\((\w+)\\\)s", r"(?P<\1>.+?)", re.escape(text))) for text in (*CHECK_DETAILS, *TERMS)
 }
 UNREAD = "/messages?side=inbound&state=NEW&order=oldest"
 
@@ -78,7 +78,7 @@ def worded_checks(visit: Visit, checks: Sequence[Mapping[str, Any]]) -> list[dic
 
 
 def detail_words(_: Callable[[str], str], text: str) -> str:
-    """Return the detail of a check, translated if it is not the text of an error."""
+    """Return the detail of a check, or a term of an agreement, translated if it is not the text of an error."""
     for words, pattern in DETAIL_PATTERNS.items():
         if found := pattern.fullmatch(text):
             return _(words) % found.groupdict() if found.groupdict() else _(words)
