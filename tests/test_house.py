@@ -177,6 +177,7 @@ TESTS_WITHOUT_MODULE: dict[str, str] = {
     "tests/service/datagrams/test_offers.py": "the dialling end of semq/service/datagrams/ends.py",
     "tests/spark_reconcile/report/test_layout.py": "the page as a browser lays it out",
     "tests/spark_reconcile/extracts/test_contract.py": "spark_reconcile/extracts/contract.json",
+    "tests/console/test_chinese_pages.py": "pages with errors, in Chinese",
     "tests/console/test_pages_in_browser.py": "all pages, in a browser",
     "tests/console/test_pictures.py": "docs/operate/console.md",
     "tests/console/test_roles_and_forms.py": "all forms",

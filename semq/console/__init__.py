@@ -7,6 +7,7 @@
 | display       | rendering; the functions of all templates for words, sizes, times and links             |
 | charts        | charts of documents over time                                                           |
 | words         | texts of nodes that are translated: statuses, events, causes, checks                    |
+| details       | texts of nodes with values in them, in words: details of checks, terms, changes         |
 | timeline      | the trace of a message as a time line over sender, hub and receiver                     |
 | acts          | the acts on messages, with their commands                                               |
 | bulk          | the run of an act on messages: a fixed selection, a reason, progress                    |

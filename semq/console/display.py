@@ -4,13 +4,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from markupsafe import Markup
 from starlette.responses import Response
 
 from semq.console.acts import ACTS
+from semq.console.details import detail_words
 from semq.durations import duration
 from semq.engine.people.stuck import StuckCause
-from semq.foreign_text import shown
 from semq.service.message_names import document_label, message_name
 from semq.sizes import size
 from semq.status_words import WORDS
@@ -48,7 +47,7 @@ def show(visit: Visit, template: str, **context: Any) -> Response:
         "words": lambda value: _(WORDS.get(str(value), str(value))),
         "next_step_of": lambda row: next_step_of(_, row),
         "act_label": lambda name: _(ACTS[name].label if name in ACTS else name),
-        "message_path": message_path, "coded": coded, "error_of": error_of,
+        "message_path": message_path, "error_of": error_of, "detail_words": lambda text: detail_words(_, text),
     }  # fmt: skip
     return visit.render(template, **(functions | context))
 
@@ -105,18 +104,11 @@ def message_path(row: Row) -> str:
     return "/messages/" + quote(str(row.get("lk0") or row.get("name")), safe="")
 
 
-def coded(text: str) -> Markup:
-    """Return a text as HTML, in which parts between backticks are code."""
-    parts = [Markup.escape(shown(part)) for part in str(text).split("`")]
-    elements = [Markup("<code>{}</code>").format(part) if number % 2 else part for number, part in enumerate(parts)]
-    return Markup("").join(elements)
-
-
 def error_of(row: Row) -> str:
-    """Return the error of a failed document without the code of its reason, which is shown before it."""
+    """Return the error of a failed document, with the code of its reason at the beginning."""
     code, *texts = row.get("reason") or ("",)
     text = str(row.get("error") or next(iter(texts), ""))
-    return text.removeprefix(str(code)).lstrip(" :") if code else text
+    return text if text.startswith(str(code)) else f"{code} {text}"
 
 
 def next_step_of(_: Callable[[str], str], row: Row) -> str:

@@ -4,9 +4,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from markupsafe import Markup
 from msgspec import Struct
 
+from semq.foreign_text import shown
 from semq.service.operations.outlook import WAITS
+from semq.web.pages.error_words import in_words
 
 LANES = ("sender", "hub", "receiver")
 CLASS = re.compile(r"SaveFwd=(?P<save_fwd>[123]) Ack2=(?P<ack2>[01])")  # the detail of ACCEPTED begins with it
@@ -22,7 +25,7 @@ class Moment(Struct, frozen=True):
     lane: str  #: one of LANES
     at: int | None  #: milliseconds since 1970 UTC; None: a next event whose time is unknown
     words: str  #: the event, translated
-    detail: str = ""
+    detail: Markup = Markup("")
     node: str = ""
     event: str = ""
     att: int = 0  #: number of the attempt
@@ -58,13 +61,15 @@ def time_line(_: Callable[[str], str], events: Sequence[Mapping[str, Any]]) -> l
     return moments
 
 
-def _detail(_: Callable[[str], str], text: str) -> str:
-    """Return the detail of a ledger line, translated, with the delivery class of an accepted document in words."""
+def _detail(_: Callable[[str], str], text: str) -> Markup:
+    """Return the detail of a ledger line as HTML, with the delivery class of an accepted document in words."""
     accepted = CLASS.match(text)
     if accepted is None:
-        return COPY.sub(lambda copy: _("copy %(name)s") % {"name": copy["name"]}, _(text) if text else "")
+        copy = COPY.match(text)
+        return Markup.escape(_("copy %(name)s") % {"name": copy["name"]}) if copy else in_words(_, text)
     receipt = _("with a receipt of the receiver") if accepted["ack2"] == "1" else _("without a receipt of the receiver")
-    return ", ".join((_("delivery class %(n)s") % {"n": accepted["save_fwd"]}, receipt)) + text[accepted.end() :]
+    words = ", ".join((_("delivery class %(n)s") % {"n": accepted["save_fwd"]}, receipt))
+    return Markup.escape(words + shown(text[accepted.end() :]))
 
 
 def outlook_line(_: Callable[[str], str], outlook: Mapping[str, Any], is_hub: bool) -> Moment:
@@ -72,5 +77,4 @@ def outlook_line(_: Callable[[str], str], outlook: Mapping[str, Any], is_hub: bo
     lane = "hub" if is_hub else LANE_OF[str(outlook["side"])]
     return Moment(
         lane=lane, at=outlook.get("asks_at"), words=_(WAITS.get(str(outlook["waits_for"]), "")), is_next=True,
-        detail=str(outlook.get("next_step") or ""),
     )  # fmt: skip

@@ -11,11 +11,11 @@ from semq.config.reference import rows
 from semq.config.settings import Settings
 from semq.console.acts import ACTS
 from semq.counters import COUNTERS
+from semq.datagrams.session import NO_LINK
 from semq.engine.hub.copies import NOTED
 from semq.engine.hub.copy_acts import NOBODY
 from semq.engine.people.stuck import StuckCause
-from semq.pki.errors import NoAuthority, NoIdentity
-from semq.service.monitoring.health import DRAINED, NOT_DIALLED, REVOKED
+from semq.service.monitoring.health import DRAINED, NOT_DIALLED, REVOKED, WENT_BACK
 from semq.service.operations.jobs import DESCRIPTIONS
 from semq.service.operations.outlook import WAITS
 from semq.status_words import WORDS
@@ -70,14 +70,42 @@ CHECKS: dict[str, tuple[str, str]] = {
     "http": ("web process", "The process restarts automatically; its log contains the reason for its end."),
 }
 OTHER_CHECK = ("", "Check the log of the node.")
-# Details of checks, which the pages translate; other details quote errors
+# Details of checks and their parts (``details``); other details quote errors
 CHECK_DETAILS = (
-    DRAINED, NOT_DIALLED, REVOKED, "being opened", "not dialled yet", "the process has not started yet",
-    "%(days)s days left, renewal at %(at)s", "the process ended with status %(status)s and is started again",
+    DRAINED, NOT_DIALLED, REVOKED, NO_LINK, "being opened", "not dialled yet", "the process has not started yet",
+    "low on memory", "the file is empty", "no certificates in PEM form", "the other end has offered no channel",
+    "no datagram of the other end has arrived", "documents with @Reliable=0 are sent over the AMQP connection",
+    WENT_BACK + "%(commits)s", "documents that it lacks: %(count)s (`semq node missing`)",
+    "partners to be asked yet: %(count)s", "%(days)s days left, renewal at %(at)s", "%(days)s days left, until %(at)s",
+    "%(days)s days", "replaced files are not used: %(fault)s", "publishers wait: %(why)s",
     "no further documents are taken for %(partners)s",
+    "documents submitted by SQL were refused (%(count)s): `semq failed list`",
+    "documents submitted by SQL for %(target)s wait: %(why)s",
+    "the process ended with status %(status)s and is started again",
+    "Postgres refused a row %(times)s, last %(last)s (%(rule)s, SQLSTATE %(state)s): %(text)s",
+    "%(peer)s: %(kind)s %(times)s, last %(last)s (%(text)s)", "1 time", "%(count)s times",
+    "%(failures)s since %(since)s, paused: %(error)s",
+    "%(failures)s since %(since)s, %(count)s spans dropped: %(error)s",
+    "%(failures)s since %(since)s: %(error)s", "1 failure", "%(count)s failures in a row",
+    "%(loss)s: send fewer, or with @Reliable=1", "%(address)s answers no datagrams: is UDP blocked on the way?",
+    "%(part)s of %(count)s documents to it in %(minutes)s minutes lost",
+    "%(part)s of %(count)s documents from it in %(minutes)s minutes lost",
+    "%(lost)s, and %(full)s dropped by the receiver for lack of room", "%(count)s more in node.status",
+    "the node waits for a lock of %(session)s (process %(pid)s of the server)",
+    "%(session)s (role %(role)s, process %(pid)s of the server) %(holds)s",
+    "holds %(held)s locks of about %(room)s that the server has",
+    "has advisory locks, as of received documents, in a transaction open for %(seconds)s s",
 )  # fmt: skip
-# Terms of an agreement (``agreed_text``)
+# Terms of an agreement (``umx_t.agreement.agreed_text``)
 TERMS = ("%(number)s per minute", "up to %(number)s bytes", "up to %(number)s waiting", "sealed")
+# Changes of definitions (``platform_node.definitions.changes``)
+CHANGES = (
+    "~ node %(node)s: no longer defined; it stays, by the configuration",
+    "~ node %(node)s: defined, and in the configuration", "~ users of %(node)s: %(users)s",
+    "~ agreements in another order: the first one that fits a document applies",
+    "! from now on only documents with an agreement are allowed",
+    "! from now on may_send_to of the configuration decides",
+)  # fmt: skip
 # Details of ledger lines that are fixed texts
 LINE_DETAILS = (NOTED, NOBODY)
 # Verdict of a check | its description
@@ -181,11 +209,6 @@ FACTS = {
     "document": "name of the document in pieces", "pieces": "pieces", "piece": "piece of a document",
     "submission": "number of the submission", "store": "store of the hub", "last_event": "last event",
 }  # fmt: skip
-# Why a node has no certificates to show, in the words of `cert.show` and `cert.list`
-NO_CERTIFICATES = (
-    "The node uses no certificates (hub.url is amqp://).", "The hub serves no TLS (amqp.tls).",
-    "This node gets no certificates from a hub: it has no link to a hub with TLS.",
-)  # fmt: skip
 TABLES: tuple[Mapping[Any, str], ...] = (
     WORDS, messages.WORDS, messages.MARKER_WORDS, messages.DETAIL_WORDS, WAITS, DESCRIPTIONS, VERDICT_WORDS, OUTCOMES,
     FILES, LABELS, BULK_STATES, RESULTS, FIGURES, LATENCIES, FACTS, ACTS_IN_LOG,
@@ -208,8 +231,8 @@ def texts() -> Iterator[str]:
     for name, step in CHECKS.values():
         yield from (name, step)
     yield OTHER_CHECK[1]
-    yield from (*CHECK_DETAILS, *TERMS, *LINE_DETAILS, LINK_USER)
+    yield from (*CHECK_DETAILS, *TERMS, *CHANGES, *LINE_DETAILS, LINK_USER)
     yield from (name for name, _words in NODE_FIGURES.values())
     for cause in StuckCause:
         yield from map(str, cause.value)
-    yield from (NoIdentity().text, NoAuthority().text, *NO_CERTIFICATES, *texts_of_settings())
+    yield from texts_of_settings()

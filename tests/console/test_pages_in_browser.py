@@ -241,7 +241,7 @@ SENTENCES = """() => {
   const found = [];
   while (walker.nextNode()) {
     const element = walker.currentNode.parentElement;
-    const isForeign = element.closest("code, pre, textarea, script, .mono, p.code");
+    const isForeign = element.closest("code, pre, textarea, script, .mono, p.code, [lang=en]");
     const isSentence = /[a-z]{2,} [a-z]{2,} [a-z]{2,}/i.test(walker.currentNode.data);
     if (isSentence && !isForeign) found.push(walker.currentNode.data);
   }

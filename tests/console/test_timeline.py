@@ -3,6 +3,7 @@
 from typing import Any
 
 from semq.console.timeline import GAP_S, outlook_line, time_line
+from semq.translations import used
 
 LINES: list[dict[str, Any]] = [
     {"at": 1000, "side": "sender", "event": "ACCEPTED", "words": "accepted", "detail": "", "att": 0, "node": "1.10008"},
@@ -20,11 +21,12 @@ def test_events_are_in_the_lanes_of_their_parties_with_pauses_between_them() -> 
 
 
 def test_details_are_translated_but_for_texts_of_people() -> None:
-    texts = ("", "copy 1.1.1099511627787", "the hub could not forward it", "refused by maria: copy of 1.1")
+    texts = ("", "copy 1.1.1099511627787", "the hub could not forward it", "seen by maria, copy of 1.1")
     lines = [{"at": 1, "words": "w", "detail": text} for text in texts]
     chinese = {"copy %(name)s": "副本 %(name)s", "the hub could not forward it": "枢纽未能转发", "w": "w"}
-    details = [moment.detail for moment in time_line(lambda text: chinese.get(text, text), lines)]
-    assert details == ["", "副本 1.1.1099511627787", "枢纽未能转发", texts[3]]
+    with used("zh"):
+        details = [moment.detail for moment in time_line(lambda text: chinese.get(text, text), lines)]
+    assert details == ["", "副本 1.1.1099511627787", "枢纽未能转发", f'<span lang="en">{texts[3]}</span>']
 
 
 def test_the_next_event_is_in_the_lane_of_the_node_that_has_the_row() -> None:

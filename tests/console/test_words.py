@@ -18,11 +18,12 @@ from semq.status_words import WORDS
 from semq.store.views.figures import KINDS
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Outcome, SendStatus
 from semq.web.node.operations import table
-from tests.console.texts import CONSOLE, RECONCILIATION, WEB, all_texts, plurals
+from tests.console.texts import CONSOLE, RECONCILIATION, WEB, all_texts, plurals, sentences
 from tests.service.monitoring.test_health import VIOLATIONS, checks, with_datagram_path
 
 ANSWERS = {Arrival.NOT, Arrival.SETTLED}  # no row has them
-FIELDS = re.compile(r"%\(\w+\)s|\{\w+\}|`[^`]*`")  # placeholders and commands
+# Placeholders, commands, attributes, codes, options and settings, which are the same in all languages
+FIELDS = re.compile(r"%\(\w+\)s|\{\w+\}|`[^`]*`|@[A-Z]\w+(?:=\d)?|SEMQ-\d{4}|--[a-z-]+|\b[a-z]+(?:_[a-z]+)*\.[a-z_]+")
 CHECK = re.compile(r'\bCheck\("(\w+)"')
 GUIDES = sorted((Path(__file__).parents[2] / "docs" / "zh").glob("*.md"))
 DIRECT = {"1.56001": {"link": "up", "last_error": ""}}
@@ -72,16 +73,20 @@ def test_every_figure_of_the_state_of_a_node_has_words() -> None:
 @pytest.mark.parametrize("package", [CONSOLE, WEB, RECONCILIATION], ids=["console", "web", "reports"])
 def test_every_text_is_translated_and_none_is_left_over(package: Path) -> None:
     with (package / "translations" / "zh.po").open("rb") as stream:
-        translations = {message.id: message.string for message in read_po(stream) if message.id}
+        messages = [message for message in read_po(stream) if message.id]
+    translations = {message.id: message.string for message in messages}
     # The id of a plural is a pair of texts
     texts = {id_ if isinstance(id_, str) else id_[0]: text for id_, text in translations.items()}
     wanted = all_texts(package)
     assert sorted(wanted - texts.keys()) == []
     assert sorted(texts.keys() - wanted) == []
+    english = sentences() if package == WEB else {}
+    noted = {message.id: " ".join(message.auto_comments) for message in messages if message.id in english}
+    assert noted == english  # the comments: who changes the English text of an error compares its translation
     for text, translation in texts.items():
         chinese = translation if isinstance(translation, str) else (translation or [""])[0]
         assert chinese.strip(), text
-        assert sorted(FIELDS.findall(chinese)) == sorted(FIELDS.findall(text)), text
+        assert sorted(FIELDS.findall(chinese)) == sorted(FIELDS.findall(english.get(text, text))), text
     assert {id_[0]: id_[1] for id_ in translations if not isinstance(id_, str)} == plurals(package)
 
 

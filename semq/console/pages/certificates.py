@@ -11,6 +11,7 @@ from semq.console.live import LIVE
 from semq.errors import SemqError
 from semq.pki.errors import NoAuthority, NoIdentity
 from semq.web.errors import BadRequest
+from semq.web.pages.error_words import sentence_of
 from semq.web.pages.visit import Visit, form, page
 
 ENDS_SOON_DAYS = 30
@@ -35,7 +36,7 @@ async def _page(visit: Visit, new_token: dict[str, Any] | None = None) -> Respon
     except SemqError as error:
         if error.code not in NO_CERTIFICATES:
             raise
-        no_certificates = error.text
+        no_certificates = sentence_of(translator(visit), error.code, error.text) or error.text
     rows = sorted(rows, key=lambda row: (row.get("state") in ("revoked", "expired"), row.get("days_left") or 0))
     answer = show(
         visit, "certificates.html", own=own, rows=rows, tokens=tokens, nodes=[node["node"] for node in nodes],

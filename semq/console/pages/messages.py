@@ -31,6 +31,7 @@ from semq.store.views.selection import PLACE, MessageFilter
 from semq.umx_t.status import AppStatus, Outcome, SendStatus
 from semq.web.errors import BadRequest
 from semq.web.node.payloads import payload_chunks
+from semq.web.pages.error_words import in_words
 from semq.web.pages.templates import at
 from semq.web.pages.visit import Visit, form, page
 from semq.web.transport.bodies import ChunkedResponse
@@ -176,7 +177,7 @@ async def message(visit: Visit) -> Response:
             step = next_step_of(_, row | {"side": side["side"], "stuck": side})
             causes.append({"cause": side["cause"], "meaning": _(cause.meaning), "step": step})
         if side["waits_for"] != "nothing":
-            line.append(outlook_line(_, side | {"next_step": ""}, is_hub))
+            line.append(outlook_line(_, side, is_hub))
     path, steps = message_path(row), " ".join(cause["step"] for cause in causes)
     has_all_lines = parties or row.get("submission") is not None
     has_payload = not row.get("cleaned") and bool(row.get("has_payload", True)) and not is_hub
@@ -198,7 +199,7 @@ def _facts(visit: Visit, row: Mapping[str, Any]) -> Iterator[tuple[str, object]]
     yield _("business key (AppKey)"), row.get("app_key")
     yield _("size"), size(row.get("size"))
     if reason := row.get("reason"):  # of a message without a row it is the text of the ledger
-        yield _("reason"), reason if isinstance(reason, str) else " ".join(map(str, reason))
+        yield _("reason"), in_words(_, reason if isinstance(reason, str) else " ".join(map(str, reason)))
     for name, word in FACTS.items():
         value = row.get(name)
         if value in (None, "", False, [], {}) or (name == "last_event" and value == row.get("outcome")):

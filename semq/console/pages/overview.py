@@ -1,8 +1,7 @@
 """The start page: what needs attention, and the figures of the node."""
 
 import asyncio
-import re
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
 from typing import Any
@@ -11,20 +10,17 @@ from starlette.responses import Response
 
 from semq.console import runs
 from semq.console.charts import axis, charts_of
+from semq.console.details import detail_words
 from semq.console.display import show, translator
 from semq.console.live import LIVE, live
 from semq.console.pages.figures import period_words
-from semq.console.words import CHECK_DETAILS, CHECKS, FIGURES, OTHER_CHECK, OUTCOMES, TERMS, VERDICT_WORDS
+from semq.console.words import CHECKS, FIGURES, OTHER_CHECK, OUTCOMES, VERDICT_WORDS
 from semq.service.operations.figures import PERIODS
 from semq.web.pages.visit import Visit, page
 
 CAUSES_MAX, OFFLINE_MAX = 8, 8  # causes of stuck messages, and offline partners, on the page
 # Causes of failed documents, which have their own figure
 FAILED_CAUSES = ("PARKED", "REFUSED", "CANNOT_OPEN", "SUBMISSION_REFUSED")
-# Detail of a check, or term of an agreement | its pattern
-DETAIL_PATTERNS = {
-    text: re.compile(re.sub(r"%\\\((\w+)\\\)s", r"(?P<\1>.+?)", re.escape(text))) for text in (*CHECK_DETAILS, *TERMS)
-}
 UNREAD = "/messages?side=inbound&state=NEW&order=oldest"
 
 
@@ -75,14 +71,6 @@ def worded_checks(visit: Visit, checks: Sequence[Mapping[str, Any]]) -> list[dic
         )  # fmt: skip
     order = {"failing": 0, "warning": 1, "ok": 2}
     return sorted(worded, key=lambda check: order.get(check["verdict"], 0))
-
-
-def detail_words(_: Callable[[str], str], text: str) -> str:
-    """Return the detail of a check, or a term of an agreement, translated if it is not the text of an error."""
-    for words, pattern in DETAIL_PATTERNS.items():
-        if found := pattern.fullmatch(text):
-            return _(words) % found.groupdict() if found.groupdict() else _(words)
-    return text
 
 
 def offline_partners(census: Mapping[str, Any], shown: Container[str]) -> Iterator[dict[str, Any]]:

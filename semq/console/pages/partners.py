@@ -2,15 +2,13 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from starlette.responses import Response
 
-from semq.console.display import show, translator
+from semq.console.display import show
 from semq.console.live import LIVE
-from semq.console.pages.overview import detail_words
 from semq.web.pages.visit import Visit, page
 
 USERS_SHOWN = 200  # largest number of users on the page
@@ -51,13 +49,7 @@ async def partners(visit: Visit) -> Response:
     return show(
         visit, "partners.html", rows=shown, counted_at=census["as_of"], is_hub=is_hub, live=LIVE,
         matrix=matrix(pairs) if is_hub else None, users=users[:USERS_SHOWN], are_more_users=len(users) > USERS_SHOWN,
-        term_words=partial(term_words, translator(visit)),
     )  # fmt: skip
-
-
-def term_words(_: Callable[[str], str], text: str) -> str:
-    """Return the text of an agreement with its terms translated."""
-    return "; ".join(detail_words(_, part) for part in text.split("; "))
 
 
 def matrix(pairs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

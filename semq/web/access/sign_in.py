@@ -26,7 +26,6 @@ log = structlog.get_logger("semq.web")
 NODE_ROLES = ("admin", "payload")  # roles of a user who may administer the node
 LINK_ROLES = ("admin", "payload")  # roles of a session by the one-time link
 NAME_MAX = 64  # characters
-REFUSED = "User or password is wrong, or the user is disabled."
 
 
 async def show(visit: Visit) -> Response:
@@ -66,7 +65,8 @@ async def sign_in(visit: Visit) -> Response:
         await asyncio.sleep(refusal_pause_s(visit.web.clock.monotonic() - began_at))
         log.warning("sign_in_refused", user=name, peer=peer)
         await visit.web.audit.note(name, "password", peer, "sign-in", outcome="refused")
-        return _form(visit, REFUSED, 401)
+        _ = visit.translator()
+        return _form(visit, _("User or password is wrong, or the user is disabled."), 401)
     if not is_known:
         attempts.succeeded(peer, name)
         attempts.remember(name, password)

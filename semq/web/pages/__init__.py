@@ -4,5 +4,6 @@
 |-----------------------------|-----------------------------------------------------------------------|
 | visit                       | one request for a page; the rows of routes                            |
 | templates, languages        | rendering; translations                                               |
+| error_words, error_texts    | errors in the language of a page                                      |
 | account_pages, token_pages  | users and their passwords; tokens of programs                         |
 """

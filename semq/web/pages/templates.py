@@ -12,6 +12,7 @@ from semq.foreign_text import shown
 from semq.moments import milliseconds, moment_text, utc_text
 from semq.translations import Languages
 from semq.web.access.csrf import FIELD
+from semq.web.pages.error_words import coded
 
 
 class CompiledTemplates(BytecodeCache):
@@ -47,6 +48,7 @@ def environment(folders: Sequence[Path], languages: Languages) -> Environment:
     templates.install_gettext_callables(languages.gettext, languages.ngettext, newstyle=True)  # type: ignore[attr-defined]
     templates.filters["safe_text"] = safe_text
     templates.filters["moment"], templates.filters["at"] = moment, at
+    templates.filters["coded"] = coded
     return templates
 
 

@@ -7,6 +7,7 @@ pages. ``api.endpoint`` does the same for programs.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import quote, unquote, urlencode
 
@@ -28,6 +29,7 @@ from semq.web.access.sessions import LINK_USER
 from semq.web.access.visitor import Visitor, peer_of
 from semq.web.api.authentication import SAFE, authenticate
 from semq.web.errors import BadRequest, NotSignedIn, RoleMissing
+from semq.web.pages.error_words import exact_text, in_words, words_of
 from semq.web.pages.languages import language_of
 from semq.web.pages.templates import token_field
 from semq.web.services import Web, web_of
@@ -134,12 +136,14 @@ class Visit:
         """Return a page made from a template."""
         translated, token = self.translator(), csrf.token_of(self._secret)
         settings = self.web.settings
-        common = {
+        common: dict[str, object] = {
             "visitor": self._visitor, "may": self.may, "csrf": token, "csrf_field": lambda: token_field(token),
             "node": str(settings.address), "kind": settings.node.kind, "path": self.request.url.path,
             "language": self.language, "languages": translations.CHOICES, "notice": self._notice(),
             "query": self.query, "person": person_in(translated), "version": __version__,
             "translated": translated, "unreached": self.unreached,
+            "in_words": partial(in_words, translated), "words_of": partial(words_of, translated),
+            "exact_text": partial(exact_text, translated),
         }  # fmt: skip
         text = self.web.templates.get_template(template).render(common | context)
         response = HTMLResponse(in_page(text), http_status)

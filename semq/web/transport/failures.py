@@ -5,12 +5,9 @@ from typing import Any, Protocol
 import msgspec
 from starlette.responses import Response
 
-from semq.app.errors import BodyNotKept, IncompleteAnswer, NoAnswer, NodeUnreachable, RefusedByNode
-from semq.engine.errors import NotThere
+from semq.app.errors import BodyNotKept, IncompleteAnswer, NoAnswer, RefusedByNode
 from semq.errors import BadInput, Misconfigured, SemqError, Unavailable, fact_text
 from semq.foreign_text import in_json
-from semq.service.errors import BadArguments
-from semq.store.postgres.errors import StoreUnavailable
 from semq.web import errors as own
 
 # Class of the error | status; the first row that fits decides
@@ -42,11 +39,6 @@ REFUSALS = {
     "SEMQ-4403": 403,  # permissions of a user of the node
     "SEMQ-4404": 404,  # no such queue or exchange
 }
-# Errors whose sentence and remedy are translated on pages
-ON_PAGES: tuple[type[SemqError], ...] = (
-    own.NotSignedIn, own.RoleMissing, own.ForeignForm, own.NoSuchPage, own.BadRequest, own.OidcRefused, own.OidcAway,
-    own.TooManyRequests, own.QueryTooSlow, NotThere, BadArguments, StoreUnavailable, NodeUnreachable, NoAnswer,
-)  # fmt: skip
 REFUSED = 409  # all other refusals by the node
 PROBLEM = "application/problem+json"
 
@@ -98,6 +90,6 @@ class FailureView(Protocol):
 
 def failure_page(visit: FailureView, error: SemqError) -> Response:
     """Return an error as a page, with its HTTP status and headers."""
-    response = visit.render("failure.html", status_of(error), error=error, status=status_of(error))
+    response = visit.render("failure.html", status_of(error), error=error)
     response.headers.update(headers_of(error))
     return response

@@ -6,10 +6,7 @@ import pytest
 
 from semq import __version__
 from semq.console.pages import partners
-from semq.translations import Languages, used
-from semq.umx_t.agreement import Terms, agreed_text
 from tests.console.scene import Scene
-from tests.console.texts import CONSOLE
 from tests.local_node.doors.test_user_presence import consume, import_definitions, until_shown
 from tests.service.inprocess import InProcess, linked
 from tests.waiting import until
@@ -39,13 +36,6 @@ async def test_users_are_listed_with_their_presence(inprocess: InProcess, monkey
         monkeypatch.setattr("semq.console.pages.partners.USERS_SHOWN", 1)
         assert await rows(browser) == [first]
         assert "semq queue users" in (await browser.get("/partners")).text
-
-
-def test_the_terms_of_an_agreement_are_translated_and_its_types_are_not() -> None:
-    terms = Terms(types=("order", "trade/invoice"), bytes_max=1000, per_minute=60, waiting_max=10, encrypt=True)
-    with used("zh"):
-        text = partners.term_words(Languages([CONSOLE / "translations"]).gettext, agreed_text(terms))
-    assert text == "order, trade/invoice; 每分钟 60 份; 至多 1000 字节; 至多 10 份等待; 密封"
 
 
 def test_the_matrix_has_the_institutions_with_the_most_documents(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,54 @@
+"""Texts of nodes with values in them (details of checks, terms, changes), in the language of a page.
+
+In English they are shown as they are. Otherwise each part is compared with the texts of ``words``, whose values may be
+such texts or quote errors (``web.pages.error_words``).
+"""
+
+import re
+from collections.abc import Callable
+
+from markupsafe import Markup
+
+from semq.console.words import CHANGES, CHECK_DETAILS, TERMS
+from semq.foreign_text import shown
+from semq.translations import ENGLISH, language
+from semq.web.pages.error_texts import pattern_of
+from semq.web.pages.error_words import coded, in_words
+
+Translate = Callable[[str], str]
+TABLE = (*CHECK_DETAILS, *TERMS, *CHANGES)
+# Between two parts of a detail
+BETWEEN = re.compile(
+    r"; (?=[^ ;]+: |SEMQ-\d|documents |partners |replaced |Postgres |\d+ |up to |sealed$|the node waits |\S+ \(role )"
+    r"|, (?=[\d.]+: [\d.]+ days)"
+)
+NAMED = re.compile(r"(?!SEMQ-)(?P<name>[^ ;]+): (?P<rest>.+)")
+
+
+def detail_words(_: Translate, detail: str) -> Markup:
+    """Return a detail as HTML."""
+    text = shown(detail)
+    if language() == ENGLISH or not text:
+        return in_words(_, text)
+    return Markup("；").join(_part(_, part) for part in _parts(text))
+
+
+def _parts(text: str) -> list[str]:
+    """Split a detail where no bracket is open: the facts of an error are in brackets."""
+    parts: list[str] = []
+    for part in BETWEEN.split(text):
+        if parts and parts[-1].count("(") > parts[-1].count(")"):
+            parts[-1] += f"; {part}"
+        else:
+            parts.append(part)
+    return parts
+
+
+def _part(_: Translate, text: str) -> Markup:
+    for words in TABLE:
+        if found := pattern_of(words).fullmatch(text):
+            return coded(_(words)) % {name: _part(_, value) for name, value in found.groupdict().items()}
+    named = NAMED.fullmatch(text)
+    if named is not None:
+        return Markup("{}{}{}").format(named["name"], _(": "), _part(_, named["rest"]))
+    return in_words(_, text)
