@@ -1,4 +1,4 @@
-"""The statuses of rows, described for people. The console translates the descriptions."""
+"""The statuses of rows and the figures over time, described for people. The console translates the descriptions."""
 
 # Status | its description
 WORDS: dict[str, str] = {
@@ -30,3 +30,12 @@ WORDS: dict[str, str] = {
     "IN_PIECES": "its pieces are sent first",
     "REFUSED": "refused, not sent",
 }
+# Figure over time or chart | name
+FIGURES = {
+    "sent": "Sent", "accepted": "accepted", "delivered": "delivered", "failed": "failed", "cancelled": "cancelled",
+    "taken": "Received", "received": "received", "processed": "processed", "parked": "parked",
+    "passed": "Passed on", "forwarded": "forwarded", "stored": "stored", "refused": "refused", "released": "released",
+    "sender": "not ended yet", "inbox": "in the inbox", "hub": "stored by the hub",
+}  # fmt: skip
+# Kind of documents with a latency | name of the latency
+LATENCIES = {"delivered": "Time to delivery", "processed": "Time in the inbox", "released": "Time at the hub"}

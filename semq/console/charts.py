@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from semq.console.words import FIGURES, LATENCIES
 from semq.durations import classes, duration
 from semq.moments import utc_text
+from semq.status_words import FIGURES, LATENCIES
 from semq.store.figures import BOUNDS_MS
 
 WIDTH, HEIGHT, TOP = 300.0, 70.0, 4.0

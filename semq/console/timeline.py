@@ -10,11 +10,15 @@ from msgspec import Struct
 from semq.foreign_text import shown
 from semq.service.operations.outlook import WAITS
 from semq.web.pages.error_words import in_words
+from semq.web.pages.templates import at
 
 LANES = ("sender", "hub", "receiver")
 CLASS = re.compile(r"SaveFwd=(?P<save_fwd>[123]) Ack2=(?P<ack2>[01])")  # the detail of ACCEPTED begins with it
 COPY = re.compile(r"^copy (?P<name>[\d.]+)$")  # the detail of STORED: the LK1 of the hub's copy
 GAP_S = 60  # shortest pause that is shown
+RECEIPT = re.compile(  # the detail of DELIVERED
+    r"^receipt (?P<receipt>\d+), entry (?P<entry>\d+), position (?P<position>\S+), stated at (?P<at>\S+)$"
+)
 # Side of a waiting row | lane of its next event
 LANE_OF = {"outbound": "sender", "inbound": "receiver", "relayed": "hub"}
 
@@ -63,6 +67,9 @@ def time_line(_: Callable[[str], str], events: Sequence[Mapping[str, Any]]) -> l
 
 def _detail(_: Callable[[str], str], text: str) -> Markup:
     """Return the detail of a ledger line as HTML, with the delivery class of an accepted document in words."""
+    if receipt_line := RECEIPT.match(text):
+        words = _("receipt %(receipt)s, entry %(entry)s, position %(position)s, stated at %(at)s")
+        return Markup(words) % (receipt_line.groupdict() | {"at": at(receipt_line["at"], exact=True)})
     accepted = CLASS.match(text)
     if accepted is None:
         copy = COPY.match(text)

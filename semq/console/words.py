@@ -18,7 +18,7 @@ from semq.engine.people.stuck import StuckCause
 from semq.service.monitoring.health import DRAINED, NOT_DIALLED, REVOKED, WENT_BACK
 from semq.service.operations.jobs import DESCRIPTIONS
 from semq.service.operations.outlook import WAITS
-from semq.status_words import WORDS
+from semq.status_words import FIGURES, LATENCIES, WORDS
 from semq.store.views import messages
 from semq.web.access.sessions import LINK_USER
 
@@ -133,15 +133,6 @@ RESULTS = {  # of an act on a message; the console counts all others as done
     "marker": "not refused: void markers",
 }
 LABELS = {name: act.label for name, act in ACTS.items()}
-# Figure over time or chart | name
-FIGURES = {
-    "sent": "Sent", "accepted": "accepted", "delivered": "delivered", "failed": "failed", "cancelled": "cancelled",
-    "taken": "Received", "received": "received", "processed": "processed", "parked": "parked",
-    "passed": "Passed on", "forwarded": "forwarded", "stored": "stored", "refused": "refused", "released": "released",
-    "sender": "not ended yet", "inbox": "in the inbox", "hub": "stored by the hub",
-}  # fmt: skip
-# Kind of documents with a latency | name of the latency
-LATENCIES = {"delivered": "Time to delivery", "processed": "Time in the inbox", "released": "Time at the hub"}
 # Part of the state of a node | its name, and its figures in words
 NODE_FIGURES: dict[str, tuple[str, Mapping[str, str]]] = {
     "counters": ("Events since the start", COUNTERS),

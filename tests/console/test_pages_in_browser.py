@@ -132,7 +132,7 @@ async def test_pages_are_printed_with_their_rows_as_tables_and_without_forms(sce
             row = page.locator("#rows tbody tr").first
             assert await row.is_visible()
             assert await row.evaluate("row => getComputedStyle(row).display") == "table-row"
-            assert not await page.locator("form.filter, button, .foot, nav").filter(visible=True).count()
+            assert not await page.locator("form.filter, button, #keys, nav").filter(visible=True).count()
 
 
 WHOLE_WORDS = """() => [...document.querySelectorAll("table.words td:not(.wide) span")].filter(element => {

@@ -34,3 +34,10 @@ def test_the_next_event_is_in_the_lane_of_the_node_that_has_the_row() -> None:
     assert outlook_line(str, outlook, False).lane == "receiver"
     at_hub = outlook_line(str, {"side": "outbound", "waits_for": "ack2", "asks_at": 5}, True)
     assert (at_hub.lane, at_hub.at, at_hub.is_next) == ("hub", 5, True)
+
+
+def test_the_receipt_of_a_delivery_is_translated_and_its_time_has_the_form_of_the_page() -> None:
+    detail = "receipt 7, entry 0, position 81, stated at 2026-11-30T07:55:06.855+00:00"
+    (moment,) = time_line(lambda text: text, [{"at": 1, "side": "sender", "words": "", "detail": detail}])
+    assert moment.detail.startswith("receipt 7, entry 0, position 81, stated at <time ")
+    assert "2026-11-30 07:55:06.855 UTC</time>" in moment.detail

@@ -9,12 +9,12 @@ from babel.messages.pofile import read_po
 from semq.answers.status import AmqpFigures, WriterCounters
 from semq.console.charts import DOCUMENTS
 from semq.console.pages.messages import OUTCOMES
-from semq.console.words import ACTS_IN_LOG, CHECKS, FIGURES, NODE_FIGURES
+from semq.console.words import ACTS_IN_LOG, CHECKS, NODE_FIGURES
 from semq.counters import COUNTERS
 from semq.service.monitoring import health
 from semq.service.node import PROGRAMS
 from semq.service.operations.figures import BACKLOGS
-from semq.status_words import WORDS
+from semq.status_words import FIGURES, WORDS
 from semq.store.views.figures import KINDS
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Outcome, SendStatus
 from semq.web.node.operations import table

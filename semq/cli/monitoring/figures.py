@@ -9,6 +9,8 @@ import typer
 from semq.cli.messages.presentation import print_rows
 from semq.cli.output.values import brief_time, moment, node_name
 from semq.cli.session import Session, on_node
+from semq.durations import duration
+from semq.status_words import FIGURES, LATENCIES
 
 group = typer.Typer()
 PERIOD_HELP = "The last hour by minute, or the last day or week by hour."
@@ -52,11 +54,11 @@ async def traffic(
     kinds = [kind for kind in KINDS if kind in answer["documents"]]
     timed = [kind for kind in TIMED if kind in answer["latency"]]
     queues = [queue for queue in QUEUES if queue in answer["backlog"]]
-    heads = [*kinds, *(f"waiting: {queue}" for queue in queues)]
-    columns = ", >".join(["since", *heads, *(f"time to {kind}" for kind in timed)])
+    latencies = (f"{LATENCIES[kind].lower()} (median; 99 %)" for kind in timed)
+    columns = ", >".join(["since", *(FIGURES[name] for name in (*kinds, *queues)), *latencies])
     shown = [point for point in answer["points"] if point.get("documents")]
     session.out.table(columns, (tuple(_cells(row, kinds, queues, timed)) for row in (*shown, answer)))
-    session.out.line(f"counted until {moment(answer['counted_until']) or 'no line yet'}; times are upper bounds")
+    session.out.line(f"counted until {moment(answer['counted_until']) or 'no line yet'}")
 
 
 @group.command()
@@ -82,11 +84,9 @@ def _cells(row: Mapping[str, Any], kinds: list[str], queues: list[str], timed: l
         yield row.get("backlog", {}).get(queue, 0)
     for kind in timed:
         latency = row.get("latency", {}).get(kind)
-        yield f"{_bound(latency.get('median_ms'))}, {_bound(latency.get('p99_ms'))}" if latency else ""
+        yield f"{_bound(latency.get('median_ms'))}; {_bound(latency.get('p99_ms'))}" if latency else ""
 
 
 def _bound(milliseconds: object) -> str:
     """Return an upper bound as text; None: longer than a day."""
-    if not isinstance(milliseconds, int | float):
-        return "> 1 d"
-    return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.0f} s"
+    return f"≤ {duration(milliseconds / 1000)}" if isinstance(milliseconds, int | float) else "> 1 d"

@@ -8,7 +8,7 @@ from unicodedata import category, east_asian_width
 
 Column = tuple[str, str]  # heading, and < or > for its alignment
 
-UNFOLDED_MAX = 22  # widest column that is never folded, in terminal cells: short names, times with their offset
+UNFOLDED_MAX = 25  # widest column that is never folded, in terminal cells: short names, times with date and offset
 FOLDED_MIN = 8  # smallest width of a folded column, in terminal cells
 GAP = "  "
 

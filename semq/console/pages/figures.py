@@ -9,8 +9,8 @@ from starlette.responses import Response
 from semq.console.charts import DOCUMENTS, TIMED, axis, charts_of, latency_text
 from semq.console.display import show, translator
 from semq.console.live import LIVE
-from semq.console.words import FIGURES, LATENCIES
 from semq.service.operations.figures import PERIODS
+from semq.status_words import FIGURES, LATENCIES
 from semq.web.pages.visit import Visit, page
 
 Row = Mapping[str, Any]

@@ -14,8 +14,9 @@ from semq.console.details import detail_words
 from semq.console.display import show, translator
 from semq.console.live import LIVE, live
 from semq.console.pages.figures import period_words
-from semq.console.words import CHECKS, FIGURES, OTHER_CHECK, OUTCOMES, VERDICT_WORDS
+from semq.console.words import CHECKS, OTHER_CHECK, OUTCOMES, VERDICT_WORDS
 from semq.service.operations.figures import PERIODS
+from semq.status_words import FIGURES
 from semq.web.pages.visit import Visit, page
 
 CAUSES_MAX, OFFLINE_MAX = 8, 8  # causes of stuck messages, and offline partners, on the page

@@ -91,6 +91,8 @@
     });
   }
 
+  document.getElementById("keys")?.removeAttribute("hidden");
+
   // Shortcuts: / focuses the search, g and a letter opens a page.
   let previousKey = "";
   document.addEventListener("keydown", event => {
