@@ -99,6 +99,7 @@ def _source(findings: Findings, source: Source, settings: ReconcileSettings) -> 
         "day": source.day,
         "state": STATE[source.state],
         "note": source.note or (_("it was made before the date was over") if m and m.watermark < m.window_end else ""),
+        "is_quoted": bool(source.note),  # facts of files, in English
         "rows": m.rows if m else None,
         "until": m.watermark if m else None,
         "clock": "" if m is None else _("the reference") if is_hub else _clock_words(skew),

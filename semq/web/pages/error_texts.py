@@ -54,6 +54,9 @@ WITH_VALUES = (
 )  # fmt: skip
 # Texts that stand in others, remarks about acts of operators, and faults of arguments
 PARTS = (
+    "hub and receivers", "the other end",
+    "it can be asked only over a link that this node dials; its operator can trace the document there",
+    "the message to each member has a name of its own (`semq msg show` lists them)",
     "The hub", "Agreement %(number)s", "Group %(name)s",
     "refused at the hub by %(user)s: %(why)s (this store of the hub had not sent it yet)",
     "refused at the hub by %(user)s: %(why)s", "refused by %(user)s: %(why)s", "%(why)s (by %(user)s)", "by %(user)s",

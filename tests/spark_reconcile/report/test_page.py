@@ -77,7 +77,7 @@ def test_on_a_narrow_screen_every_table_is_small_or_becomes_cards_with_labels(re
                 cell for cell in re.findall(r"<td\b[^>]*>", body) if "data-label" not in cell and "colspan" not in cell
             ]
             assert bare == []
-    narrow = report.text[report.text.index("@media (max-width") : report.text.index("@media print")]
+    narrow = report.text[report.text.index("@media screen and (max-width") : report.text.index("@media print")]
     assert not re.search(r"min-width: *[1-9]|nowrap|overflow-x: *(auto|scroll)", narrow.split("{", 1)[1])
 
 
