@@ -56,6 +56,11 @@ def on_page_content(html: str, page: Page, **_: object) -> str:
     return html
 
 
+def on_post_template(output: str, template_name: str, **_: object) -> str:
+    """Leave out the page of a web server for wrong addresses: its links are those of a server's root."""
+    return "" if template_name == "404.html" else output
+
+
 @cache
 def sections() -> dict[str, tuple[str, str]]:
     """Return file and anchor of each section of the protocol by its number."""
