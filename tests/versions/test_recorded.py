@@ -20,9 +20,11 @@ from semq.engine.frames import read_frame, write_frame
 from semq.store import backup
 from semq.store.embedded.server import EmbeddedPostgres
 from semq.store.postgres import schema_version
+from semq.store.postgres.migration import upgrade
 from semq.umx_t.records import PACKET_BYTES_MAX
 from tests.conftest import new_database_of
 from tests.service.inprocess import LOCAL_CONFIG, InProcess, linked
+from tests.store.postgres.test_migration import functions_in
 from tests.versions.record import FAR_AWAY, HUB_OF_BOTH, NODES, facts_of, kind_of, record_frames, url_of
 from tests.versions.released import RECORDED
 from tests.waiting import until
@@ -85,6 +87,16 @@ def restored(postgres: EmbeddedPostgres, inprocess: InProcess, tmp_path: Path) -
         return load(file, {})
 
     return restore
+
+
+def test_a_database_of_the_released_version_gets_the_functions_and_views_of_this_one(
+    restored: Callable[[str, str], Settings], database: str
+) -> None:
+    """A database whose revision is the newest keeps its functions, so each change of them needs another revision."""
+    url = restored("56001", LOCAL_CONFIG.format(name="56001", hub=0)).database.dsn or ""
+    upgrade(url)
+    with psycopg.connect(url) as upgraded, psycopg.connect(database) as new:
+        assert functions_in(upgraded) == functions_in(new)
 
 
 async def test_nodes_of_this_version_finish_the_documents_in_databases_of_the_released_one(

@@ -261,7 +261,7 @@ def test_the_database_has_the_functions_views_and_triggers_of_the_texts_and_no_o
 def test_functions_change_only_with_a_new_revision() -> None:
     """Databases at the newest revision keep the functions that they have.
 
-    Before a release its revision is corrected here; after it, another revision is added (CONTRIBUTING.md).
+    Another revision is added (CONTRIBUTING.md); one that no recording of ``tests/versions`` has may be corrected.
     """
     newest = migration._scripts().get_revision("head").module
     assert newest.functions == sha256(migration.functions_text().encode()).hexdigest()

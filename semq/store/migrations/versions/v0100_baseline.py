@@ -7,7 +7,7 @@ from semq.store.postgres.migration import run
 revision = "0100"
 down_revision = None
 # Fingerprint of the functions and views in ``semq.store.sql`` as of this revision.
-functions = "3d3d997708f1179971e86cb68964bdb060923bbbd2c47c839b3903031c162720"
+functions = "d0590d3793b90a5be2832be915adf2ff1b7ecf6a0671e3c67fe7bb8290eb859e"
 
 
 def upgrade() -> None:
