@@ -20,7 +20,7 @@ TABLE = (*CHECK_DETAILS, *TERMS, *CHANGES)
 # Between two parts of a detail
 BETWEEN = re.compile(
     r"; (?=[^ ;]+: |SEMQ-\d|documents |partners |replaced |Postgres |\d+ |up to |sealed$|the node waits |\S+ \(role )"
-    r"|, (?=[\d.]+: [\d.]+ days)"
+    r"|, (?=[\d.]+: [\d.]+ days|documents submitted )"
 )
 NAMED = re.compile(r"(?!SEMQ-)(?P<name>[^ ;]+): (?P<rest>.+)")
 
@@ -45,10 +45,9 @@ def _parts(text: str) -> list[str]:
 
 
 def _part(_: Translate, text: str) -> Markup:
+    if named := NAMED.fullmatch(text):
+        return Markup("{}{}{}").format(named["name"], _(": "), _part(_, named["rest"]))
     for words in TABLE:
         if found := pattern_of(words).fullmatch(text):
             return coded(_(words)) % {name: _part(_, value) for name, value in found.groupdict().items()}
-    named = NAMED.fullmatch(text)
-    if named is not None:
-        return Markup("{}{}{}").format(named["name"], _(": "), _part(_, named["rest"]))
     return in_words(_, text)

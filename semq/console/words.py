@@ -73,7 +73,8 @@ OTHER_CHECK = ("", "Check the log of the node.")
 # Details of checks and their parts (``details``); other details quote errors
 CHECK_DETAILS = (
     DRAINED, NOT_DIALLED, REVOKED, NO_LINK, "being opened", "not dialled yet", "the process has not started yet",
-    "low on memory", "the file is empty", "no certificates in PEM form", "the other end has offered no channel",
+    "low on memory", "the file is empty (%(file)s)", "no certificates in PEM form (%(file)s)",
+    "the other end has offered no channel",
     "no datagram of the other end has arrived", "documents with @Reliable=0 are sent over the AMQP connection",
     WENT_BACK + "%(commits)s", "documents that it lacks: %(count)s (`semq node missing`)",
     "partners to be asked yet: %(count)s", "%(days)s days left, renewal at %(at)s", "%(days)s days left, until %(at)s",
@@ -83,7 +84,7 @@ CHECK_DETAILS = (
     "documents submitted by SQL for %(target)s wait: %(why)s",
     "the process ended with status %(status)s and is started again",
     "Postgres refused a row %(times)s, last %(last)s (%(rule)s, SQLSTATE %(state)s): %(text)s",
-    "%(peer)s: %(kind)s %(times)s, last %(last)s (%(text)s)", "1 time", "%(count)s times",
+    "%(kind)s %(times)s, last %(last)s (%(text)s)", "1 time", "%(count)s times",
     "%(failures)s since %(since)s, paused: %(error)s",
     "%(failures)s since %(since)s, %(count)s spans dropped: %(error)s",
     "%(failures)s since %(since)s: %(error)s", "1 failure", "%(count)s failures in a row",

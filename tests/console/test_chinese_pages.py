@@ -39,12 +39,12 @@ async def test_a_page_of_an_error_has_sentence_remedy_facts_and_closed_exact_tex
     page = checked(
         await browser.get("/messages/nothing"), 404, "没有此消息，或其已结束并被删除。", "<code>semq msg list</code>"
     )
-    assert "<details><summary>英文原文</summary>" in page
+    assert "英文原文</summary>" in page
     assert "SEMQ-1207 There is no such message" in page
     english = await scene.sites["node"].signed_in()
     page = (await english.get("/messages/nothing")).text
     assert page.count("There is no such message, or it has ended and was deleted.") == 1
-    assert "<details>" not in page
+    assert "<details" not in page
 
 
 async def test_no_page_of_a_refusal_has_an_english_sentence(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

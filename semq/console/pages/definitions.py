@@ -38,7 +38,7 @@ async def compare(visit: Visit) -> Response:
     try:
         difference = await visit.ask("definitions.diff", document=proposed)
     except SemqError as error:
-        problem = str(error)
+        problem = error.advice()
     lines = _difference(str(answer["document"]), proposed)
     return show(
         visit, "definitions.html", in_force=answer["version"], document=answer["document"], proposed=proposed,

@@ -88,7 +88,9 @@ def foreign(text: str) -> Markup:
 
 def exact_text(_: Translate, text: str) -> Markup:
     """Return the exact text of an error, closed."""
-    return Markup('<details><summary>{}</summary><span lang="en">{}</span></details>').format(_("Exact text"), text)
+    return Markup(' <details class="exact"><summary>{}</summary><span lang="en">{}</span></details>').format(
+        _("Exact text"), text
+    )
 
 
 def coded(text: str) -> Markup:
