@@ -116,15 +116,15 @@ class AdminExchange(RequestExchange):
         super().__init__(ADMIN, vhost, handlers)
 
     async def _answer(self, message: OfferedMessage) -> None:
-        """Answer a request. The caller is the session's user, or ``PERSON by USER`` if header ``x-semq-by`` is present;
-        PERSON alone, with this person's roles, if the node has a user of this name.
+        """Answer a request. The caller is the session's user, or ``PERSON via USER`` if header ``x-semq-by`` is
+        present; PERSON alone, with this person's roles, if the node has a user of this name.
 
         Header ``x-semq-asked`` has the number of the line that the web process wrote into the audit log before the act.
         """
         headers = message.header.headers or {}
         person, audit_line = headers.get(PERSON_HEADER), headers.get(AUDIT_LINE_HEADER)
         if isinstance(person, str) and person:
-            user = f"{shown(shortened(person, PERSON_CHARS_MAX))} by {message.session.user}"
+            user = f"{shown(shortened(person, PERSON_CHARS_MAX))} via {message.session.user}"
             # The web process has checked the roles of its visitor, and has written a line.
             more = {AUDIT_LINE_HEADER: audit_line} if type(audit_line) is int else {PERSON_HEADER: person}
             state = message.session.state | more

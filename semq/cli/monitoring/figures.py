@@ -54,11 +54,11 @@ async def traffic(
     kinds = [kind for kind in KINDS if kind in answer["documents"]]
     timed = [kind for kind in TIMED if kind in answer["latency"]]
     queues = [queue for queue in QUEUES if queue in answer["backlog"]]
-    latencies = (f"{LATENCIES[kind].lower()} (median; 99 %)" for kind in timed)
-    columns = ", >".join(["since", *(FIGURES[name] for name in (*kinds, *queues)), *latencies])
+    heads = (*(FIGURES[name] for name in (*kinds, *queues)), *(LATENCIES[kind].lower() for kind in timed))
+    columns = ", >".join(["since", *heads])
     shown = [point for point in answer["points"] if point.get("documents")]
     session.out.table(columns, (tuple(_cells(row, kinds, queues, timed)) for row in (*shown, answer)))
-    session.out.line(f"counted until {moment(answer['counted_until']) or 'no line yet'}")
+    session.out.line(f"counted until {moment(answer['counted_until']) or 'no line yet'}; of times: median; 99 %")
 
 
 @group.command()

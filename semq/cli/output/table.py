@@ -9,7 +9,7 @@ from unicodedata import category, east_asian_width
 Column = tuple[str, str]  # heading, and < or > for its alignment
 
 UNFOLDED_MAX = 25  # widest column that is never folded, in terminal cells: short names, times with date and offset
-FOLDED_MIN = 8  # smallest width of a folded column, in terminal cells
+FOLDED_MIN = 16  # smallest width of a folded column, in terminal cells
 GAP = "  "
 
 

@@ -175,7 +175,7 @@ class Visit:
 
 def person_in(_: Callable[[str], str]) -> Callable[[str], str]:
     """Return a function that returns the name of a person as pages show it."""
-    return lambda name: _(LINK_USER) if name.partition(" by ")[0] == LINK_USER else name
+    return lambda name: _(LINK_USER) if name.partition(" via ")[0] == LINK_USER else name
 
 
 Handler = Callable[[Visit], Awaitable[Response]]

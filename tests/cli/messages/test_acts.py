@@ -30,8 +30,8 @@ def test_the_ledger_and_the_audit_log_name_the_person_who_runs_the_command(
     monkeypatch.setenv("SUDO_USER", "maria")
     semq("msg", "cancel", lk0, "--why", "ordered twice", *at)
     events = semq("msg", "trace", lk0, "--here", *at).data["events"]
-    assert [line["detail"] for line in events if line["event"] == "VOIDED"] == ["ordered twice (by maria by app)"]
-    assert semq("audit", "list", "--act", "msg.cancel", *at).data[0]["who"] == "maria by app"
+    assert [line["detail"] for line in events if line["event"] == "VOIDED"] == ["ordered twice (by maria via app)"]
+    assert semq("audit", "list", "--act", "msg.cancel", *at).data[0]["who"] == "maria via app"
     monkeypatch.setenv("SUDO_USER", "app")  # the node's user is this person
     semq("msg", "cancel", lk0, "--why", "again", *at)
     assert semq("audit", "list", "--act", "msg.cancel", *at).data[0]["who"] == "app"

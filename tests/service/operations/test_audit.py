@@ -106,4 +106,4 @@ async def test_an_invented_line_number_in_a_request_hides_no_act(inprocess: InPr
         await client.request("job.run", {"name": "housekeeping"}, by="anna", asked=number)
     rows = await client.request("audit.list", {"act": "job.run"})
     assert [row["via"] for row in rows] == ["amqp"] * 4 + ["session"] * 2
-    assert rows[0]["who"] == "anna by guest"
+    assert rows[0]["who"] == "anna via guest"

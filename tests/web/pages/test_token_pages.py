@@ -17,7 +17,7 @@ async def test_a_token_is_shown_once_and_can_be_revoked(hub: HubNode) -> None:
         assert "&lt;erp&gt;" in page.text
         assert text[1] not in (await admin.get("/tokens")).text
         (token,) = await site.web.database.read(tokens, 10)
-        assert (token.hash, token.made_by) == (token_hash(text[1]), "user1 by guest")
+        assert (token.hash, token.made_by) == (token_hash(text[1]), "user1 via guest")
         visitor = await site.web.tokens.visitor(text[1], "")
         assert visitor is not None
         assert visitor.may("submit")
