@@ -27,7 +27,7 @@ class ClusterScenario(Scenario):
     def _configured(self) -> dict[str, NodePlace]:
         self._folder.mkdir(parents=True, exist_ok=True)
         server = self._exits.enter_context(EmbeddedPostgres(self._folder / STORE))
-        return write_configuration(self._folder, self.hour, shared_database=server.url)
+        return write_configuration(self._folder, self.began_at.hour, shared_database=server.url)
 
     def way(self) -> str:
         return f"to {len(self.receivers)} institutions through a hub of two instances and a standby"

@@ -10,7 +10,7 @@ class HublessScenario(Scenario):
     """One run of the demo without a hub."""
 
     def _configured(self) -> dict[str, NodePlace]:
-        places = write_configuration(self._folder, self.hour, secure=True, direct=True, has_hub=False)
+        places = write_configuration(self._folder, self.began_at.hour, secure=True, direct=True, has_hub=False)
         install_certificates(places.values())
         return places
 

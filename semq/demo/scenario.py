@@ -68,7 +68,7 @@ class Scenario:
         self._folder = folder
         self._exits = exits
         self._tracker = DocumentTracker()
-        self.hour = SystemClock().wall().hour  #: UTC, at the start of the demo
+        self.began_at = SystemClock().wall()
         self._places = self._configured()
         self._display = Display(console, self._tracker)
         self._say = self._display.print_with_time
@@ -118,7 +118,7 @@ class Scenario:
     def _configured(self) -> dict[str, NodePlace]:
         options = self._options
         return write_configuration(
-            self._folder, self.hour, secure=options.secure, direct=options.direct, consoles=options.stay
+            self._folder, self.began_at.hour, secure=options.secure, direct=options.direct, consoles=options.stay
         )
 
     async def _start_nodes(self) -> None:
@@ -304,7 +304,7 @@ class Scenario:
         self._is_staying = True
         pairs = [pair for each in self.receivers for pair in ((SENDER, each), (each, SENDER))]
         for place in self._places.values():
-            await asyncio.to_thread(fill_charts, place, pairs, SystemClock().wall())
+            await asyncio.to_thread(fill_charts, place, pairs, self.began_at)  # no minute or hour that has real figures
         self._start_task(self._receive(await self._clients[SENDER].receive(prefetch=50).open()))
         self._start_task(self._trade())
         for name, node in self._nodes.items():
