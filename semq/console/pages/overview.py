@@ -93,7 +93,7 @@ def _figures(visit: Visit, status: Mapping[str, Any], census: Mapping[str, Any])
     yield _(FIGURES["sender" if is_local else "hub"]), waiting if is_counted else "…", "/partners"
     if is_local:
         unread = sum(inbox["rows"] for inbox in census["inboxes"])
-        yield _(FIGURES["inbox"]), unread if is_counted else "…", UNREAD
+        yield _("in the inbox"), unread if is_counted else "…", UNREAD
     yield _("stuck"), census["stuck"] if is_counted else "…", "/stuck"
     if is_local:
         yield _("failed"), census["failed"] if is_counted else "…", "/failed"

@@ -39,7 +39,8 @@ ENDS: tuple[tuple[int, int], ...] = tuple(
 MOVES: dict[str, dict[tuple[int, int], int]] = {
     "sender": {(Side.SENDER, Event.ACCEPTED): 1} | dict.fromkeys(ENDS, -1),
     "hub": {(Side.HUB, Event.STORED): 1, (Side.HUB, Event.RELEASED): -1},
-    "inbox": {(Side.RECEIVER, Event.RECEIVED): 1, (Side.RECEIVER, Event.DONE): -1, (Side.RECEIVER, Event.PARKED): -1},
+    # Parked documents are in it, too: no line of its own tells of one that comes back
+    "inbox": {(Side.RECEIVER, Event.RECEIVED): 1, (Side.RECEIVER, Event.DONE): -1},
 }  # fmt: skip
 BACKLOGS = {"local": ("sender", "inbox"), "platform": ("hub",)}
 
@@ -205,7 +206,7 @@ def lengths(groups: Iterable[CensusGroup], partner: str | None) -> Counter[str]:
             continue
         if is_sent and group["outcome"] is None:
             found["hub" if group["source"] else "sender"] += group["rows"]
-        elif not is_sent and group["app_status"] == AppStatus.NEW.name:
+        elif not is_sent and group["app_status"] in (AppStatus.NEW.name, AppStatus.PARKED.name):
             found["inbox"] += group["rows"]
     return found
 

@@ -89,8 +89,10 @@ def test_the_backlog_is_that_of_the_partner_without_pieces() -> None:
         sent | {"target": "1.56001", "rows": 4, "piece": True},
         taken | {"source": "1.56001", "rows": 8, "piece": False},
         taken | {"source": "1.20002", "rows": 16, "piece": False},
+        taken | {"source": "1.20002", "rows": 32, "piece": False, "app_status": "PARKED"},
+        taken | {"source": "1.20002", "rows": 64, "piece": False, "app_status": "DONE"},
     ]
-    assert lengths(groups, None) == {"sender": 3, "inbox": 24}
+    assert lengths(groups, None) == {"sender": 3, "inbox": 56}
     assert lengths(groups, "1.56001") == {"sender": 1, "inbox": 8}
 
 
@@ -105,6 +107,13 @@ def test_the_past_of_a_backlog_and_latencies_are_counted_from_the_lines() -> Non
     fill(points, rows, {"sender": 1})
     assert [point.backlog["sender"] for point in points] == [0, 5, 1]
     assert points[2].latency == {"delivered": LatencyFigures({BOUNDS_MS[0]: 2, -1: 1}, BOUNDS_MS[0], None)}
+
+
+def test_a_document_that_was_parked_and_processed_later_leaves_the_backlog_once() -> None:
+    points = [TrafficPoint(at) for at in (0, 60_000, 120_000, 180_000)]
+    events = {60_000: Event.RECEIVED, 120_000: Event.PARKED, 180_000: Event.DONE}
+    fill(points, [Counted(at, Side.RECEIVER, event, NO_LATENCY, 1) for at, event in events.items()], {"inbox": 0})
+    assert [point.backlog["inbox"] for point in points] == [0, 1, 1, 0]
 
 
 def test_a_queue_that_was_counted_minutes_ago_has_the_length_of_now(connection: Connection) -> None:
