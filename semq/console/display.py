@@ -14,7 +14,7 @@ from semq.service.message_names import document_label, message_name
 from semq.sizes import size
 from semq.status_words import WORDS
 from semq.umx_t.status import Direction
-from semq.web.pages.templates import at, milliseconds_of
+from semq.web.pages.templates import at, milliseconds_of, node_name
 from semq.web.pages.visit import Visit
 
 Row = Mapping[str, Any]
@@ -86,11 +86,6 @@ def colour_of(state: object) -> str:
     """Return the colour of a status: good, warn, bad, or an empty text."""
     text = str(state)
     return "good" if text in GOOD else "bad" if text in BAD else "warn" if text in WARN else ""
-
-
-def node_name(address: object) -> str:
-    """Return the address of an institution without its type: 10008 for 1.10008."""
-    return str(address or "").removeprefix("1.")
 
 
 def href(path: str, **query: object) -> str:

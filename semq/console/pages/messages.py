@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from semq.access_rights import AccessRole
 from semq.console.acts import ACTS, possible
-from semq.console.display import href, message_path, next_step_of, node_name, show, state_of, translator
+from semq.console.display import href, message_path, next_step_of, show, state_of, translator
 from semq.console.live import LIVE
 from semq.console.timeline import outlook_line, time_line
 from semq.console.words import FACTS
@@ -32,7 +32,7 @@ from semq.umx_t.status import AppStatus, Outcome, SendStatus
 from semq.web.errors import BadRequest
 from semq.web.node.payloads import payload_chunks
 from semq.web.pages.error_words import in_words
-from semq.web.pages.templates import at
+from semq.web.pages.templates import at, node_name
 from semq.web.pages.visit import Visit, form, page
 from semq.web.transport.bodies import ChunkedResponse
 

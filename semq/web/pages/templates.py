@@ -47,7 +47,7 @@ def environment(folders: Sequence[Path], languages: Languages) -> Environment:
     templates.policies["ext.i18n.trimmed"] = True  # a text of several lines is one of the translations, too
     templates.install_gettext_callables(languages.gettext, languages.ngettext, newstyle=True)  # type: ignore[attr-defined]
     templates.filters["safe_text"] = safe_text
-    templates.filters["moment"], templates.filters["at"] = moment, at
+    templates.filters |= {"moment": moment, "at": at, "node_name": node_name}
     templates.filters["coded"] = coded
     return templates
 
@@ -84,6 +84,11 @@ def milliseconds_of(value: object) -> float:
     if isinstance(value, datetime):
         return value.astimezone(UTC).timestamp() * 1000
     return value if isinstance(value, int | float) else milliseconds(str(value))
+
+
+def node_name(address: object) -> str:
+    """Return the address of an institution without its type: 10008 for 1.10008."""
+    return str(address or "").removeprefix("1.")
 
 
 def token_field(token: str) -> Markup:
