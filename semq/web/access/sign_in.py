@@ -5,6 +5,7 @@ set before the sign-in is worthless.
 """
 
 import asyncio
+from urllib.parse import urlencode
 
 import structlog
 from starlette.responses import Response
@@ -18,6 +19,7 @@ from semq.web.access.node_login import is_node_admin, is_password_of, node_accep
 from semq.web.access.secret import hash_of, new_secret
 from semq.web.access.sessions import LINK_USER
 from semq.web.errors import BadRequest
+from semq.web.pages.templates import token_field
 from semq.web.pages.visit import Visit
 from semq.web.services import Web
 
@@ -39,12 +41,13 @@ async def show(visit: Visit) -> Response:
 
 
 def _form(visit: Visit, fault: str = "", status: int = 200) -> Response:
-    secret = new_secret()
+    secret, following = new_secret(), own_path(visit.query.get("next", "/"))
     context = {
         "fault": fault,
         "has_oidc": visit.web.oidc is not None,
-        "next": own_path(visit.query.get("next", "/")),
-        "sign_in_csrf": csrf.token_of(secret),
+        "next": following,
+        "csrf_field": lambda: token_field(csrf.token_of(secret)),
+        "path": "/sign-in" + ("" if following == "/" else "?" + urlencode({"next": following})),
     }
     response = visit.render("sign_in.html", status, **context)
     visit.web.sessions.set_form_cookie(response, secret)

@@ -60,6 +60,18 @@ async def test_the_first_sign_in_is_by_a_link_that_works_once(hub: HubNode) -> N
         ]
 
 
+async def test_the_language_is_chosen_before_the_sign_in_and_the_wanted_page_is_kept(hub: HubNode) -> None:
+    async with serving(hub) as site:
+        browser = await site.browser()
+        page = await browser.get("/sign-in?next=%2Fusers")
+        token = re.findall(r'name="csrf" value="([0-9a-f]+)"', page.text)[-1]
+        wanted = re.findall(r'name="next" value="([^"]+)"', page.text)
+        assert wanted == ["/sign-in?next=%2Fusers", "/users"]
+        chosen = await browser.post("/language", data={"csrf": token, "next": wanted[0], "language": "zh"})
+        assert (chosen.status_code, chosen.headers["location"]) == (303, wanted[0])
+        assert "密码" in (await browser.get(wanted[0])).text
+
+
 async def test_parallel_sign_ins_count_like_consecutive_ones(hub: HubNode) -> None:
     async with serving(hub, attempts_per_minute=2) as site:
         await add_user(site)
