@@ -38,6 +38,7 @@ async def overview(visit: Visit) -> Response:
         for each in traffic
     ]
     checks = worded_checks(visit, health["checks"])
+    failed = sum(row["rows"] for row in causes["rows"] if row["cause"] in FAILED_CAUSES)
     stuck = [row for row in causes["rows"] if row["cause"] not in FAILED_CAUSES][:CAUSES_MAX]
     offline_in_stuck = {row["partner"] for row in stuck if row["cause"] == "TARGET_OFFLINE"}
     offline = list(islice(offline_partners(census, offline_in_stuck), OFFLINE_MAX))
@@ -52,7 +53,7 @@ async def overview(visit: Visit) -> Response:
     return show(
         visit, "overview.html", status=status, checks=checks, census=census, causes=stuck, offline=offline,
         failing_jobs=failing_jobs, run=run, run_word=run_word, is_calm=is_calm,
-        figures=list(_figures(visit, status, census)), periods=periods, live=LIVE,
+        figures=list(_figures(visit, status, census, failed)), periods=periods, live=LIVE,
     )  # fmt: skip
 
 
@@ -84,8 +85,13 @@ def offline_partners(census: Mapping[str, Any], shown: Container[str]) -> Iterat
         yield {"node": node, "waiting": count}
 
 
-def _figures(visit: Visit, status: Mapping[str, Any], census: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
-    """Yield the figures of now: label, number, address of the page with details."""
+def _figures(
+    visit: Visit, status: Mapping[str, Any], census: Mapping[str, Any], failed: int
+) -> Iterator[tuple[str, object, str]]:
+    """Yield the figures of now: label, number, address of the page with details.
+
+    ``failed``: those of the stuck ones that have failed and count there.
+    """
     _ = translator(visit)
     is_counted = bool(census["as_of"])
     waiting = sum(pair["rows"] for pair in census["pairs"]) + census["submitted"].get("in_pieces", 0)
@@ -94,7 +100,7 @@ def _figures(visit: Visit, status: Mapping[str, Any], census: Mapping[str, Any])
     if is_local:
         unread = sum(inbox["rows"] for inbox in census["inboxes"])
         yield _("in the inbox"), unread if is_counted else "…", UNREAD
-    yield _("stuck"), census["stuck"] if is_counted else "…", "/stuck"
+    yield _("stuck"), max(census["stuck"] - failed, 0) if is_counted else "…", "/stuck"
     if is_local:
         yield _("failed"), census["failed"] if is_counted else "…", "/failed"
 
