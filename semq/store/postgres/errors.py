@@ -108,7 +108,11 @@ class RoleRefused(BadInput):
     """The role cannot be created, or cannot be given these rights."""
 
     code = "SEMQ-3023"
-    remedy = "Use a separate role for each application: `semq db grant erp --send --receive` (guide: *SQL*)."
+    remedy = (
+        "Use a separate role for each application: `semq db grant erp --send --receive` (guide: *SQL*). If the role of "
+        "the node may not create roles, let an administrator of the server do it first: "
+        "CREATE ROLE erp LOGIN PASSWORD '…';"
+    )
 
 
 class SchemaOpen(BadInput):

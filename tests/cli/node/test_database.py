@@ -1,6 +1,7 @@
 """``semq db``: empty databases, tables of newer versions, the embedded server, roles."""
 
 import os
+import re
 from pathlib import Path
 
 import psycopg
@@ -75,6 +76,28 @@ def test_a_role_whose_password_cannot_be_stored_is_not_created(
         with psycopg.connect(empty_database, autocommit=True) as connection:
             for statement in (f"DROP OWNED BY {role} CASCADE", f"DROP ROLE {role}"):
                 connection.execute(statement.encode())
+
+
+def test_a_node_whose_role_may_not_create_roles_gives_rights_to_one_that_an_administrator_has_made(
+    config: str, empty_database: str
+) -> None:
+    owner, role = (f"cli_{kind}_{os.getpid()}" for kind in ("owner", "made"))
+    with psycopg.connect(empty_database, autocommit=True) as connection:
+        try:
+            connection.execute(f"CREATE ROLE {owner} LOGIN PASSWORD 'x'".encode())
+            connection.execute(f"ALTER DATABASE {connection.info.dbname} OWNER TO {owner}".encode())
+            url = re.sub("//[^@]*@", f"//{owner}:x@", empty_database)
+            Path(config).write_text(Path(config).read_text().replace(empty_database, url))
+            assert semq("db", "upgrade", "--config", config).status == 0
+            semq("db", "grant", role, "--send", "--config", config).fails(
+                1, "SEMQ-3023", "an administrator of the server"
+            )
+            connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'y'".encode())
+            assert semq("db", "grant", role, "--send", "--config", config).out == f"{role} may: send\n"
+        finally:
+            connection.execute(f"REASSIGN OWNED BY {owner} TO CURRENT_USER".encode())
+            for each in (role, owner):
+                connection.execute(f"DROP OWNED BY {each} CASCADE; DROP ROLE {each}".encode())
 
 
 def test_a_role_for_an_application_is_granted_used_and_revoked(config: str, empty_database: str) -> None:
