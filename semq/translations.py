@@ -29,7 +29,7 @@ class Languages:
             self._by_language[file.stem] = translations
 
     def gettext(self, text: str) -> str:
-        return str(self._translations().gettext(text))
+        return str(self._translations().gettext(text)) if text else ""  # that of an empty text is the head of the file
 
     def ngettext(self, singular: str, plural: str, count: int) -> str:
         return str(self._translations().ngettext(singular, plural, count))

@@ -22,6 +22,7 @@ BETWEEN = re.compile(
     r"; (?=[^ ;]+: |SEMQ-\d|documents |partners |replaced |Postgres |\d+ |up to |sealed$|the node waits |\S+ \(role )"
     r"|, (?=[\d.]+: [\d.]+ days|documents submitted )"
 )
+NESTED_MAX = 5  # texts within texts
 NAMED = re.compile(r"(?!SEMQ-)(?P<name>[^ ;]+): (?P<rest>.+)")
 
 
@@ -44,10 +45,13 @@ def _parts(text: str) -> list[str]:
     return parts
 
 
-def _part(_: Translate, text: str) -> Markup:
+def _part(_: Translate, text: str, nested_max: int = NESTED_MAX) -> Markup:
+    if not nested_max:
+        return in_words(_, text)
     if named := NAMED.fullmatch(text):
-        return Markup("{}{}{}").format(named["name"], _(": "), _part(_, named["rest"]))
+        return Markup("{}{}{}").format(named["name"], _(": "), _part(_, named["rest"], nested_max - 1))
     for words in TABLE:
         if found := pattern_of(words).fullmatch(text):
-            return coded(_(words)) % {name: _part(_, value) for name, value in found.groupdict().items()}
+            parts = {name: _part(_, value, nested_max - 1) for name, value in found.groupdict().items()}
+            return coded(_(words)) % parts
     return in_words(_, text)

@@ -28,6 +28,7 @@ from semq.store.files import write_safely
 from semq.web.access.secret import hash_of, new_secret
 from semq.web.application import build
 from semq.web.errors import ForeignNode
+from semq.web.pages.templates import compile_all
 from semq.web.services import Web
 from semq.web.transport.server import Server, address_of
 
@@ -55,8 +56,7 @@ async def serve(settings: Settings, url: str, wait_for_stop: AsyncAction) -> Non
         async def announce() -> None:
             await web.sessions.end_former()
             print_line(await announcement(web, server.url))
-            for template in web.templates.list_templates():  # else the first visitor of each page waits for it
-                await asyncio.to_thread(web.templates.get_template, template)
+            await compile_all(web.templates)
             await asyncio.Event().wait()  # the process ends when a job returns
 
         async def check() -> None:

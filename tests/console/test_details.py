@@ -8,6 +8,7 @@ import pytest
 
 from platform_node.definitions import Agreement, HubDefinitions, Institution, changes
 from semq.console.details import detail_words
+from semq.foreign_text import SHOWN_MAX
 from semq.service.monitoring.health import DRAINED, REVOKED
 from semq.translations import Languages, used
 from semq.transport.errors import DialFailed
@@ -89,6 +90,11 @@ def test_values_in_details_are_translated_too() -> None:
     assert words("erp: 1 failure since 2027, paused: low on memory") == "erp：自 2027 起失败 1 次，已暂停：内存不足"
     assert words("the port is in use") == '<span lang="en">the port is in use</span>'
     assert "lang" not in words(DRAINED) + words(REVOKED)
+
+
+@pytest.mark.usefixtures("chinese")
+def test_a_detail_with_any_number_of_texts_in_texts_is_shown() -> None:
+    assert words("a: " * SHOWN_MAX).startswith("a：a：")
 
 
 @pytest.mark.usefixtures("chinese")

@@ -42,7 +42,7 @@ async def audit(visit: Visit) -> Response:
 def act_words(_: Callable[[str], str], act: str) -> str:
     """Return what an act of the log does; empty for the address of a refused form."""
     words = LABELS.get(act.removeprefix(AUDIT_PREFIX)) if act.startswith(AUDIT_PREFIX) else ACTS_IN_LOG.get(act)
-    return _(words) if words else ""
+    return _(words or "")
 
 
 ROUTES = [page("/audit", audit, role=AccessRole.ADMIN)]

@@ -9,7 +9,9 @@ OF_WORDS = frozenset(
     "choices commits error failures fault file given holds loss lost name part partners peer session text times users"
     " why words".split()
 )
-NO_SPACE = r"\S"
+WORD, WORDS = r"\S+?", ".+?"
+PERSON = rf"{WORD}|{WORDS} via {WORD}"  # a user of the node, or who acts through one: ``maria via guest``
+LENGTH_MAX, NESTED_MAX = 1000, 3  # characters of a text; texts within texts
 WITH_VALUES = (
     "Send to %(node)s, or to one user: %(user)s.", "Restore %(key)s and %(certificate)s from one backup.",
     "The environment variable %(variable)s is not set, or is empty.",
@@ -59,7 +61,8 @@ PARTS = (
     "the message to each member has a name of its own (`semq msg show` lists them)",
     "The hub", "Agreement %(number)s", "Group %(name)s",
     "refused at the hub by %(user)s: %(why)s (this store of the hub had not sent it yet)",
-    "refused at the hub by %(user)s: %(why)s", "refused by %(user)s: %(why)s", "%(why)s (by %(user)s)", "by %(user)s",
+    "refused at the hub by %(user)s: %(why)s", "refused by %(user)s: %(why)s", "sent again by %(user)s: %(why)s",
+    "%(why)s (by %(user)s)", "by %(user)s",
     "The argument %(argument)s of %(operation)s is wrong: %(fault)s.", "Expected %(type)s of length >= %(least)s",
     "Expected %(type)s of length <= %(most)s", "Expected %(type)s >= %(least)s", "Expected %(type)s <= %(most)s",
     "Expected %(type)s, got %(other)s",
@@ -73,16 +76,20 @@ def pattern_of(words: str) -> re.Pattern[str]:
 
 
 def _group(field: re.Match[str]) -> str:
-    return f"(?P<{field[1]}>{'.' if field[1] in OF_WORDS else NO_SPACE}+?)"
+    name = field[1]
+    return f"(?P<{name}>{WORDS if name in OF_WORDS else PERSON if name == 'user' else WORD})"
 
 
-def translation(_: Callable[[str], str], text: str) -> str:
-    """Return the translation of a text, also of one with values; without one, the text."""
-    if (translated := _(text)) != text:
+def translation(_: Callable[[str], str], text: str, nested_max: int = NESTED_MAX) -> str:
+    """Return the translation of a text, also of one with values; without one, the text.
+
+    A text of others costs little time: patterns need up to the square of its length.
+    """
+    if (translated := _(text)) != text or " " not in text or len(text) > LENGTH_MAX or not nested_max:
         return translated
     for words in (*WITH_VALUES, *PARTS):
         if found := pattern_of(words).fullmatch(text):
-            values = {name: translation(_, value) for name, value in found.groupdict().items()}
+            values = {name: translation(_, value, nested_max - 1) for name, value in found.groupdict().items()}
             if values.get("fault") is None or values["fault"] != found["fault"]:
                 return _(words) % values
     return text

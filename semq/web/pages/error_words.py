@@ -23,7 +23,7 @@ CODE = re.compile(r"SEMQ-\d{4}")
 QUOTED = re.compile(
     r"(?P<before>.*?)(?P<code>SEMQ-\d{4})(?:[: ]+(?P<text>.*?))?(?: \((?P<facts>\w+=.*)\))?(?: — (?P<remedy>.*))?"
 )
-WORDS = re.compile(r"[A-Za-z]{2,} [A-Za-z]{2,}")
+WORDS = re.compile(r"[A-Za-z]{2} [A-Za-z]{2}")
 
 
 class ErrorWords(Struct, frozen=True):
@@ -57,12 +57,12 @@ def remedy_of(_: Translate, code: str, remedy: str) -> str:
 
 def _translation(_: Translate, text: str) -> str:
     """Return a translation, or an empty text."""
-    translated = translation(_, text) if text and language() != ENGLISH else ""
+    translated = translation(_, text) if language() != ENGLISH else ""
     return translated if translated != text else ""
 
 
 def in_words(_: Translate, value: object, length_max: int = SHOWN_MAX) -> Markup:
-    """Return a text that may quote an error as HTML. ``length_max``: characters of it on a page in English."""
+    """Return a text that may quote an error as HTML. ``length_max``: characters of one without a translation."""
     text = shown(str(value or ""))
     if language() == ENGLISH:
         return Markup(CODE.sub(r"<code>\g<0></code>", str(coded(shortened(text, length_max)))))
@@ -70,13 +70,13 @@ def in_words(_: Translate, value: object, length_max: int = SHOWN_MAX) -> Markup
         return coded(translated)
     found = QUOTED.fullmatch(text)
     if found is None or not (sentence := sentence_of(_, found["code"], found["text"] or "")):
-        return foreign(text)
+        return foreign(shortened(text, length_max))
     before = found["before"] if " " not in found["before"].rstrip() else ""
     parts: dict[str, object] = {
         "before": before, "code": found["code"], "sentence": sentence,
         "facts": Markup(' <span class="code" lang="en">{}</span>').format(found["facts"]) if found["facts"] else "",
         "remedy": Markup(" {}").format(coded(remedy_of(_, found["code"], found["remedy"]))) if found["remedy"] else "",
-        "exact": exact_text(_, text) if found["text"] else "",
+        "exact": exact_text(_, text) if found["text"] or before != found["before"] else "",
     }  # fmt: skip
     return Markup("{before}<code>{code}</code> {sentence}{facts}{remedy}{exact}").format(**parts)
 

@@ -1,10 +1,12 @@
 """Templates of pages: Jinja2 with escaping, errors for unknown names, translations and filters."""
 
+import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
+import structlog
+from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined, TemplateError
 from jinja2.bccache import Bucket
 from markupsafe import Markup
 
@@ -13,6 +15,8 @@ from semq.moments import milliseconds, moment_text, utc_text
 from semq.translations import Languages
 from semq.web.access.csrf import FIELD
 from semq.web.pages.error_words import coded
+
+log = structlog.get_logger("semq.web")
 
 
 class CompiledTemplates(BytecodeCache):
@@ -50,6 +54,15 @@ def environment(folders: Sequence[Path], languages: Languages) -> Environment:
     templates.filters |= {"moment": moment, "at": at, "node_name": node_name}
     templates.filters["coded"] = coded
     return templates
+
+
+async def compile_all(templates: Environment) -> None:
+    """Compile all templates: else the first visitor of each page waits. A faulty one is logged; only its page fails."""
+    for name in templates.list_templates(["html"]):
+        try:
+            await asyncio.to_thread(templates.get_template, name)
+        except (TemplateError, OSError, UnicodeDecodeError):
+            log.exception("template_faulty", template=name)
 
 
 def safe_text(value: object) -> str:

@@ -1,6 +1,6 @@
 """Texts of single errors that contain values."""
 
-from semq.web.pages.error_texts import WITH_VALUES, pattern_of, translation
+from semq.web.pages.error_texts import LENGTH_MAX, NESTED_MAX, WITH_VALUES, pattern_of, translation
 from tests.console.texts import errors_with_values
 
 
@@ -29,3 +29,17 @@ def test_values_are_translated_unless_they_are_of_others() -> None:
     unknown = "The argument limit of msg.list is wrong: it is odd."
     assert words(unknown) == unknown
     assert words("Other text.") == "Other text."
+
+
+def test_a_person_at_the_console_is_one_value_and_texts_in_many_texts_stay() -> None:
+    chinese = {"refused at the hub by %(user)s: %(why)s": "%(user)s 在枢纽拒绝：%(why)s", "none": "无"}
+
+    def words(text: str) -> str:
+        return translation(lambda text: chinese.get(text, text), text)
+
+    assert words("refused at the hub by maria via guest: a via b: c") == "maria via guest 在枢纽拒绝：a via b: c"
+    assert words("refused at the hub by guest: none") == "guest 在枢纽拒绝：无"
+    assert words("refused at the hub by a: " * NESTED_MAX + "none").endswith("：无")
+    deep = "refused at the hub by a: none"
+    assert words("refused at the hub by a: " * NESTED_MAX + deep).endswith(f"：{deep}")
+    assert words(f"refused at the hub by a: {'b' * LENGTH_MAX}").startswith("refused")

@@ -79,4 +79,6 @@ def test_the_text_of_a_stored_error_is_looked_up_by_its_code(text: str, before: 
 def test_other_texts_are_marked_as_english_if_they_seem_to_be() -> None:
     assert in_words("Connection reset by <peer>") == '<span lang="en">Connection reset by &lt;peer&gt;</span>'
     assert in_words("读不了") == "读不了"
+    assert in_words("a" * 50, 10) == "aaaaaaaaa…"
     assert in_words("SEMQ-1401") == "<code>SEMQ-1401</code> 此用户或令牌无权执行此操作。"
+    assert error_words.exact_text(_, "not allowed: SEMQ-1401") in in_words("not allowed: SEMQ-1401")
