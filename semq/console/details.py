@@ -22,7 +22,7 @@ BETWEEN = re.compile(
     r"; (?=[^ ;]+: |SEMQ-\d|documents |partners |replaced |Postgres |\d+ |up to |sealed$|the node waits |\S+ \(role )"
     r"|, (?=[\d.]+: [\d.]+ days|documents submitted )"
 )
-NESTED_MAX = 5  # texts within texts
+PARTS_MAX, NESTED_MAX = 250, 5  # parts of a detail; texts within texts
 NAMED = re.compile(r"(?!SEMQ-)(?P<name>[^ ;]+): (?P<rest>.+)")
 
 
@@ -37,7 +37,7 @@ def detail_words(_: Translate, detail: str) -> Markup:
 def _parts(text: str) -> list[str]:
     """Split a detail where no bracket is open: the facts of an error are in brackets."""
     parts: list[str] = []
-    for part in BETWEEN.split(text):
+    for part in BETWEEN.split(text, PARTS_MAX):
         if parts and parts[-1].count("(") > parts[-1].count(")"):
             parts[-1] += f"; {part}"
         else:

@@ -100,14 +100,16 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 404:
         return await _on_error(request, NoSuchPage())
-    response = await _on_error(request, BadRequest(error.detail, status=error.status_code))
+    response = await _on_error(request, BadRequest(error.detail), error.status_code)
     response.status_code = error.status_code
     response.headers.update(error.headers or {})
     return response
 
 
-async def _on_error(request: Request, error: Exception) -> Response:
+async def _on_error(request: Request, error: Exception, status: int | None = None) -> Response:
     """Answer an error with a page for persons, or a problem document for programs."""
     assert isinstance(error, SemqError)
     wants_page = "text/html" in request.headers.get("accept", "") and not request.url.path.startswith(API)
-    return failure_page(await visit_for_failure(request, web_of(request)), error) if wants_page else problem(error)
+    if wants_page:
+        return failure_page(await visit_for_failure(request, web_of(request)), error)
+    return problem(error, status=status)

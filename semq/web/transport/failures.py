@@ -61,9 +61,12 @@ def headers_of(error: SemqError) -> dict[str, str]:
     return {}
 
 
-def problem(error: SemqError, instance: str = "") -> Response:
-    """Return an error as a problem document. ``instance``: path of the request; empty: left out."""
-    status = status_of(error)
+def problem(error: SemqError, instance: str = "", status: int | None = None) -> Response:
+    """Return an error as a problem document.
+
+    ``instance``: path of the request; empty: left out. ``status``: default: ``status_of(error)``.
+    """
+    status = status or status_of(error)
     facts: dict[str, Any] = {
         "type": f"urn:semq:error:{error.code}",
         "title": error.text,
