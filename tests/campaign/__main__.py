@@ -12,6 +12,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,12 @@ def main() -> int:
         "--root", type=Path, metavar="DIR", help="with --rabbitmq: that of Debian 13, which is installed in DIR"
     )
     for name, what in (("faults", "faults"), ("traffic", "documents"), ("doors", "doors")):
-        parser.add_argument(f"--{name}", type=_kinds, metavar="K,...", help=f'only these kinds of {what}; "": none')
+        parser.add_argument(
+            f"--{name}",
+            type=partial(_kinds, shrink.PARTS[name]),
+            metavar="K,...",
+            help=f'only these kinds of {what}; "": none',
+        )
     parser.add_argument(
         "--shrink", action="store_true", help="after a failure, repeat with less as long as a disagreement stays"
     )
@@ -115,8 +121,12 @@ async def run_until_signal(work: Coroutine[Any, Any, Report]) -> Report:
     return await running
 
 
-def _kinds(text: str) -> frozenset[str]:
-    return frozenset(kind for kind in text.split(",") if kind)
+def _kinds(known: frozenset[str], text: str) -> frozenset[str]:
+    kinds = frozenset(kind for kind in text.split(",") if kind)
+    if kinds - known:
+        unknown, all_kinds = (", ".join(sorted(names)) for names in (kinds - known, known))
+        raise argparse.ArgumentTypeError(f"not known: {unknown}; known: {all_kinds}")
+    return kinds
 
 
 if __name__ == "__main__":

@@ -112,3 +112,15 @@ def test_a_campaign_with_rabbitmq_is_refused_if_it_is_not_installed(
     monkeypatch.setattr(sys, "argv", ["campaign", "--rabbitmq"])
     assert command.main() == EXIT_UNAVAILABLE
     assert "is not installed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--faults", "--traffic", "--doors"])
+def test_an_unknown_kind_is_refused(
+    option: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Otherwise a campaign without documents or faults would pass."""
+    monkeypatch.setattr(sys, "argv", ["campaign", option, "sql,freze,plain"])
+    with pytest.raises(SystemExit) as ended:
+        command.main()
+    assert ended.value.code == 2
+    assert "freze" in capsys.readouterr().err
