@@ -40,7 +40,7 @@ def words_of(_: Translate, error: SemqError) -> ErrorWords:
     """Return the words of an error."""
     sentence = sentence_of(_, error.code, error.text) or error.text
     remedy = remedy_of(_, error.code, error.remedy) or error.remedy
-    exact = "" if (sentence, remedy) == (error.text, error.remedy) else error.advice()
+    exact = "" if (sentence, remedy) == (error.text, error.remedy) else shown(error.advice())
     facts = {name: fact_text(value) for name, value in error.facts.items()}
     return ErrorWords(error.code, sentence, remedy, facts, exact)
 

@@ -8,6 +8,7 @@ import pytest
 from semq.app.errors import RefusedByNode
 from semq.engine.errors import NotThere, UnknownTarget
 from semq.errors import BadInput
+from semq.foreign_text import SHOWN_MAX
 from semq.translations import Languages, used
 from semq.web.errors import BadRequest
 from semq.web.pages import error_words
@@ -43,6 +44,13 @@ def test_the_text_and_the_remedy_of_a_single_error_are_preferred_to_those_of_its
 
 
 @pytest.mark.usefixtures("chinese")
+def test_the_exact_text_is_one_line_of_limited_length() -> None:
+    exact = words_of(BadRequest(f"\u202e\n{'x' * SHOWN_MAX}")).exact
+    assert exact.startswith(r"SEMQ-1404 \u202e\nxxx")
+    assert len(exact) < SHOWN_MAX + 100
+
+
+@pytest.mark.usefixtures("chinese")
 def test_an_error_of_a_newer_node_is_shown_as_it_is() -> None:
     words = words_of(RefusedByNode({"code": "SEMQ-1999", "text": "It is new.", "remedy": "Wait for it."}))
     assert (words.sentence, words.remedy, words.exact) == ("It is new.", "Wait for it.", "")
@@ -73,6 +81,13 @@ def test_the_text_of_a_stored_error_is_looked_up_by_its_code(text: str, before: 
     assert html.startswith(f"{before}<code>SEMQ-1201</code> 枢纽没有这个机构，或它不是本机构的伙伴。")
     assert error_words.exact_text(_, text) in html
     assert ("请检查目标的编号" in html) is remedy
+
+
+@pytest.mark.usefixtures("chinese")
+@pytest.mark.parametrize(("act", "words"), [("held", "扣留"), ("to be sent again", "将再次发送")])
+def test_acts_in_the_ledger_are_translated_with_reason_and_person(act: str, words: str) -> None:
+    assert in_words(f"{act}: 原因 (by maria via guest)") == f"{words}：原因（由 maria via guest 操作）"
+    assert in_words(f"{act}: by guest") == f"{words}：由 guest 操作"
 
 
 @pytest.mark.usefixtures("chinese")
