@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import count
@@ -30,7 +30,8 @@ from tests.campaign.samples import Sample
 from tests.campaign.senders import BYTES_PER_S, DoorAnswer, InDoubt, SenderProgram
 from tests.campaign.statements import LedgerStatements
 from tests.campaign.traffic import RUN_MAX, Traffic
-from tests.campaign.world import CampaignWorld, InstitutionRow
+from tests.campaign.world import BY_NAME, CampaignWorld, InstitutionRow
+from tests.crash import node_requests
 
 DRAIN_S = 120.0  # longest time from the last fault until nothing waits
 POLL_S = 0.5
@@ -264,7 +265,7 @@ class DoorCampaign:
                     if not rows and all(process.is_ready for process in self._world.processes.values()):
                         break
                     if turn % POLLS_BETWEEN_REMOVALS == 0:
-                        await self._world.remove_interrupted_pieces()
+                        await self._remove_pieces()
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
             self._world.complaints.append(f"rows wait {self._drain_s:.0f} s after the last fault: {rows}")
@@ -272,6 +273,15 @@ class DoorCampaign:
             leftover.write_text(await asyncio.to_thread(statements.dump, self._world))
         self.report.drained_s = round(time.monotonic() - began, 1)
         self._say(f"drained after {self.report.drained_s} s: {rows or 'nothing waits'}")
+
+    async def _remove_pieces(self) -> None:
+        """Remove refused documents in pieces, which wait for an operator, and the pieces of interrupted uploads."""
+        for name in BY_NAME:
+            node = self._world.nodes[name]
+            with suppress(psycopg.OperationalError):  # a node restarts its server
+                if ids := await asyncio.to_thread(statements.refused_in_pieces, self._world, name):
+                    await node_requests.ask_or_refused(node, "failed.remove", ids=ids)
+            await node_requests.ask(node, "job.run", name="remains")
 
     async def _compare(self) -> Disagreements:
         await asyncio.sleep(statements.SETTLED_S)  # the last events

@@ -337,11 +337,6 @@ class CampaignWorld(Installation):
         """Cancel a document until the node has answered; return the reason of a refusal, or an empty text."""
         return await node_requests.ask_or_refused(self.nodes[document.source], "msg.cancel", id=document.app_key)
 
-    async def remove_interrupted_pieces(self) -> None:
-        """Let nodes remove the pieces of interrupted uploads now."""
-        for name in BY_NAME:
-            await node_requests.ask(self.nodes[name], "job.run", name="remains")
-
     async def tell_states(self) -> None:
         """Write what the doors without events say about their documents into the notebook."""
         documents = list(self.notebook.documents.values())
