@@ -154,6 +154,7 @@ submissions_wait | Documents submitted by SQL for this target wait, with the rea
 target_waits | Files for this target wait, because the node refuses them for now.
 telemetry_failed | The collector of spans does not take them; reported once.
 telemetry_works | The collector of spans takes them again.
+template_faulty | A page of the console has a faulty template; only this page fails. Install the version again.
 tls_files_refused | Replaced files of TLS cannot be used; the former ones stay in use.
 tls_files_reloaded | Replaced files of TLS are in use.
 token_made | A token for one enrolment was made.
