@@ -5,7 +5,6 @@ such texts or quote errors (``web.pages.error_words``).
 """
 
 import re
-from collections.abc import Callable
 
 from markupsafe import Markup
 
@@ -13,9 +12,8 @@ from semq.console.words import CHANGES, CHECK_DETAILS, TERMS
 from semq.foreign_text import shown
 from semq.translations import ENGLISH, language
 from semq.web.pages.error_texts import pattern_of
-from semq.web.pages.error_words import coded, in_words
+from semq.web.pages.error_words import Translate, coded, in_words
 
-Translate = Callable[[str], str]
 TABLE = (*CHECK_DETAILS, *TERMS, *CHANGES)
 # Between two parts of a detail
 BETWEEN = re.compile(

@@ -31,13 +31,13 @@ from semq.umx_t.status import AppStatus
 PeriodName: TypeAlias = Annotated[Literal["hour", "day", "week"], Meta(description="The last hour, day or week.")]
 MINUTE_MS = 60_000
 PERIODS = {"hour": (MINUTE, 60), "day": (HOUR, 24), "week": (HOUR, 168)}  # minutes of a point, number of points
-ENDS: tuple[tuple[int, int], ...] = tuple(
+SENDER_ENDS: tuple[tuple[int, int], ...] = tuple(
     (Side.SENDER, event)
     for event in (Event.DELIVERED, Event.REJECTED, Event.CANCELLED, Event.LOST, Event.UNKNOWN, Event.DROPPED)
 )
 # Backlog | lines by which a document enters it (+1) or leaves it (-1)
 MOVES: dict[str, dict[tuple[int, int], int]] = {
-    "sender": {(Side.SENDER, Event.ACCEPTED): 1} | dict.fromkeys(ENDS, -1),
+    "sender": {(Side.SENDER, Event.ACCEPTED): 1} | dict.fromkeys(SENDER_ENDS, -1),
     "hub": {(Side.HUB, Event.STORED): 1, (Side.HUB, Event.RELEASED): -1},
     # Parked documents are in it, too: no line of its own tells of one that comes back
     "inbox": {(Side.RECEIVER, Event.RECEIVED): 1, (Side.RECEIVER, Event.DONE): -1},
