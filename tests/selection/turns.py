@@ -1,7 +1,8 @@
 """Long tests, which take turns: ``./run test`` runs the tests of one turn, another turn each day of the week.
 
 Without turns a whole run would take twice as long. ``./run test PATH``, ``--turn all`` and ``--deep`` run all of them.
-Campaigns that draw new faults or seeds, basic tests of a node, and floor 0 have no row.
+Campaigns that draw new faults or seeds, basic tests of a node, sweeps that compare the sources with a table, and
+floor 0 have no row.
 """
 
 from datetime import UTC, datetime
@@ -36,13 +37,10 @@ TABLE = """
    7 cli/messages/test_inbox.py
    5 cli/messages/test_message.py
    3 cli/messages/test_worker.py::test_documents_are_processed_tried_again_or_parked
-   9 cli/node/test_call.py::test_commands_use_existing_operations_and_every_operation_is_used
    2 cli/node/test_certificates.py::test_a_node_is_enrolled_and_its_certificate_renewed_and_revoked
    8 cli/node/test_backup.py
    8 cli/node/test_database.py
    2 cli/node/test_database.py::test_a_newer_database_is_refused
-   4 cli/options/test_parameters.py::test_every_word_of_every_help_text_is_displayed
-   5 cli/reference/test_error_codes.py
    3 cli/test_main.py::test_a_wrong_password_ends_with_status_78_and_is_not_printed
    4 console/pages/test_certificates.py
    2 console/pages/test_messages.py::test_members_are_listed_and_cancelled_together
@@ -52,7 +50,6 @@ TABLE = """
   13 console/test_roles_and_forms.py
    2 console/test_roles_and_forms.py::test_an_unexpected_error_ends_an_act_on_many_messages_as_failed_and_is_shown
    3 console/test_roles_and_forms.py::test_reading_pages_changes_no_rows
-   4 console/test_words.py::test_every_text_is_translated_and_none_is_left_over
  270 campaign/test_campaign.py::test_all_statements_agree_about_every_document_of_the_day
   44 crash/test_pieces.py
    7 crash/test_rabbitmq.py
@@ -62,7 +59,6 @@ TABLE = """
    8 demo/test_hubless.py
   10 demo/test_scenario.py::test_the_demo_goes_on_without_the_hub_by_a_direct_link
  126 demo/test_scenario.py::test_the_demo_with_certificates_succeeds_although_each_node_is_killed
-   7 documentation/reference/test_pages.py
   20 documentation/test_site.py
   40 documentation/test_tutorial.py
   19 deploy/test_compose.py
@@ -107,7 +103,6 @@ TABLE = """
    9 flows/test_expiry.py::test_real_nodes_deliver_nothing_late_while_the_sender_is_down
   11 flows/test_limits.py
   24 folders/test_process.py
-   3 house/test_names.py
    5 installation/test_configuration.py
    6 installation/test_empty_database.py
    3 installation/test_process.py
