@@ -12,14 +12,15 @@ One node runs without its hub, so that its messages stay in the queue. Before it
     chart_page_p99_ms    of the pages with charts, over ``--days`` days of figures
     ended_search_p99_ms  of searches for ended documents
     counting_cpu_share   part of one processor that counts the figures at a million documents a day
-    node_slowdown     share by which the rate of an AMQP client falls while a viewer opens a page every second
+    node_slowdown     share by which the rate of an AMQP client falls while a viewer opens a page every second:
+                      median of the pairs in node_slowdowns
 """
 
 import argparse
 import asyncio
 import statistics
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import cycle
 from pathlib import Path
@@ -56,7 +57,7 @@ SEARCHES = (
     f"{ENDED}&from=yesterday&to=today&state=DELIVERED", f"{ENDED}&order=oldest&partner=50007",
 )  # fmt: skip
 A_DAY, SECONDS_OF_DAY = 1_000_000, 86_400  # documents
-ROUNDS = 3  # rounds of the node alone and with an open console, in turns
+ROUNDS = 8  # pairs of runs, of the node alone and with an open console
 VIEWER_PAUSE_S = 1.0  # pause of the simulated viewer after each page
 PUBLISHERS = 32  # tasks that submit over one connection at the same time
 WARM_UP = 300  # submissions before the measurement
@@ -224,25 +225,35 @@ def _described(seconds: dict[str, list[float]]) -> Result:
 
 
 async def _slowdown(node: NodeProcess, browser: HttpConnection, arguments: argparse.Namespace) -> Result:
+    """Compare the node alone with the node beside a viewer, in pairs; every other one begins with the viewer."""
+    pairs: list[tuple[float, float]] = []
+    paths = cycle(console_pages())  # each run goes on where the one before has ended
     async with Client(node.url) as client:
-        alone, watched = [], []
-        for _ in range(ROUNDS):
-            alone.append(await _rate(client, arguments.documents // 2, arguments.size))
-            watched.append(await _while_open(browser, lambda: _rate(client, arguments.documents // 2, arguments.size)))
-    alone_per_s, watched_per_s = statistics.median(alone), statistics.median(watched)
+
+        async def rate() -> float:
+            return await _rate(client, 2 * arguments.documents, arguments.size)
+
+        for number in range(ROUNDS):
+            if number % 2:
+                watched_per_s = await _while_open(browser, paths, rate)
+                pairs.append((await rate(), watched_per_s))
+            else:
+                pairs.append((await rate(), await _while_open(browser, paths, rate)))
+    slowdowns = sorted(round(1 - watched / alone, 4) for alone, watched in pairs)
     return {
-        "node_per_s": round(alone_per_s),
-        "node_watched_per_s": round(watched_per_s),
-        "node_slowdown": round(1 - watched_per_s / alone_per_s, 4),
+        "node_per_s": round(statistics.median(alone for alone, _ in pairs)),
+        "node_watched_per_s": round(statistics.median(watched for _, watched in pairs)),
+        "node_slowdown": round(statistics.median(slowdowns), 4),
+        "node_slowdowns": slowdowns,
     }
 
 
-async def _while_open(browser: HttpConnection, work: Callable[[], Awaitable[float]]) -> float:
+async def _while_open(browser: HttpConnection, paths: Iterator[str], work: Callable[[], Awaitable[float]]) -> float:
     """Return the result of ``work``, during which a viewer opens pages."""
     finished = asyncio.Event()
 
     async def view() -> None:
-        for path in cycle(console_pages()):
+        for path in paths:
             await browser.request("GET", path)
             with suppress(TimeoutError):
                 await asyncio.wait_for(finished.wait(), VIEWER_PAUSE_S)

@@ -17,7 +17,7 @@ from semq.app import Client, NodeBusy, RefusedByNode, Sent
 from semq.app.content_type import content_type_of
 from semq.clock import Clock
 from semq.config.sections import FolderSection
-from semq.errors import BadInput, SemqError, Unavailable
+from semq.errors import BadInput, Unavailable
 from semq.folders.content import FileChanged, content_of
 from semq.folders.errors import FileTooLarge, FileUnreadable, IgnoredFiles
 from semq.folders.layout import Ignored, Layout, Offered, read_note
@@ -284,11 +284,9 @@ class Outgoing:
 
 
 async def _until_one_ends(running: set[asyncio.Task[None]]) -> None:
-    """Wait until a task has ended, and remove it. Raises the task's error."""
+    """Wait until a task has ended, and remove it. Raises the error of one of those that have failed."""
     done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
     running -= done
-    for task in done:
-        error = task.exception()
-        if isinstance(error, SemqError):
-            raise error
-        task.result()
+    errors = [error for task in done if (error := task.exception()) is not None]  # each is marked as retrieved
+    if errors:
+        raise errors[0]

@@ -30,7 +30,7 @@ from tests.campaign.samples import Sample
 from tests.campaign.senders import BYTES_PER_S, DoorAnswer, InDoubt, SenderProgram
 from tests.campaign.statements import LedgerStatements
 from tests.campaign.traffic import RUN_MAX, Traffic
-from tests.campaign.world import BY_NAME, CampaignWorld, InstitutionRow
+from tests.campaign.world import BY_NAME, PROCESSES_OF_HUB, CampaignWorld, InstitutionRow
 from tests.crash import node_requests
 
 DRAIN_S = 120.0  # longest time from the last fault until nothing waits
@@ -302,6 +302,8 @@ class DoorCampaign:
         except CalledProcessError as error:
             self._world.complaints.append(f"the reconciliation failed: {error.cmd} {error.stderr}")
         self._world.complaints += await asyncio.to_thread(lambda: list(statements.tracebacks(self._world)))
+        processes = (self._world.nodes[name] for name in PROCESSES_OF_HUB.values())
+        self._notebook.hub_outages += [(at, at) for process in processes for at in process.killed_at]
         self.report.effects = promises.effects(self._notebook, stated)
         self._world.complaints += promises.without_effect(self.report.effects)
         self.report.verdicts = dict(Counter(row.verdict for row in stated.verdicts.values()))

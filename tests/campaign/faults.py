@@ -107,11 +107,8 @@ KINDS = (
 CLOCK_S_MAX = 20.0
 PAUSE_S = (2.0, 8.0)  # between two faults
 SEVERAL = (1, 1, 1, 2, 3)  # faults at once
-# Kinds that end a process of the hub before it has written its lines about forwarded messages. If only its database
-# ends, it writes them later.
-OF_HUB = frozenset(
-    {"kill", "kill both", "kill two", "kill twice", "kill postgres at start", "failpoint", "take over", "suspend"}
-)
+# Kinds that keep a process of the hub from writing its lines about forwarded messages some time before it ends.
+SUSPENDING = frozenset({"freeze", "take over", "suspend"})
 
 
 class FaultPlan(NamedTuple):
@@ -176,7 +173,7 @@ class CampaignFaults(InstallationFaults):
         notebook, began = self._campaign.notebook, time.time()
         notebook.strike(str(fault))
         await super().execute(fault)
-        if fault.kind in OF_HUB and {fault.where, fault.text} & set(HUBS):
+        if fault.kind in SUSPENDING and fault.where in HUBS:
             notebook.hub_outages.append((began, time.time()))
 
     async def _restart_postgres(self, fault: CycleFault) -> None:

@@ -132,7 +132,7 @@ class Notebook:
         self.documents: dict[int, Handed] = {}
         self.receipts: dict[int, list[NotedReceipt]] = defaultdict(list)
         self.faults: list[tuple[float, str]] = []
-        #: Times from the end of a process of the hub, or of its database, to its next start.
+        #: Times in which the hub may have lost lines of its ledger: a process ended, was suspended or restored.
         self.hub_outages: list[tuple[float, float]] = []
         self.permitted: list[PermittedOutcome] = []
         self.restores: list[RestoredStore] = []

@@ -57,8 +57,8 @@ class AlarmLine(NamedTuple):
         return self.detail.partition(" ")[0]
 
     def is_about(self, address: str) -> bool:
-        """Return whether the line is about a node or its messages."""
-        return self.lk0.startswith(f"{address}.") if self.lk0 else self.target == address
+        """Return whether the line is about a node, its messages, or its receipts for messages of others."""
+        return self.lk0.startswith(f"{address}.") or self.target.partition("/")[0] == address
 
     def __str__(self) -> str:
         return f"{self.node} noted {Event(self.event).name} of {self.lk0 or self.target}: {self.detail}"

@@ -198,6 +198,21 @@ def test_a_killed_hub_may_lack_lines_about_messages_that_it_forwarded(case: Judg
     assert case.found() == {}
 
 
+@pytest.mark.parametrize(("traits", "kinds"), [("large", set()), ("", {"false_outcomes"})])
+def test_only_a_document_in_pieces_may_be_refused_after_its_door_took_it(
+    case: JudgedCase, traits: str, kinds: set[str]
+) -> None:
+    document, began = case.notebook.documents[1], case.notebook.documents[1].handed_at
+    document.traits = frozenset(traits.split())
+    document.outcomes[TARGET] = [REJECTED]
+    case.notebook.receipts[1].clear()
+    case.notebook.permitted.append(PermittedOutcome(began, began + 1, ("SEMQ-1202",), source=SOURCE))
+    refused = MessageStory(FIRST, TARGET, 1, refused=["SEMQ-1202 no agreement"])
+    case.statements.stories[FIRST], case.statements.by_number[1] = refused, [refused]
+    case.statements.verdicts[FIRST] = VerdictRow("REFUSED", "refused_by_sender", "date")
+    assert case.found().keys() == kinds
+
+
 def test_a_document_in_doubt_may_be_unknown_everywhere(case: JudgedCase) -> None:
     case.notebook.documents[1].certainty = IN_DOUBT
     case.notebook.documents[1].outcomes.clear()

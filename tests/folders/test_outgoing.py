@@ -1,6 +1,7 @@
 """Outgoing files."""
 
 import asyncio
+import gc
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from semq.app import Client, NodeBusy, Sent
+from semq.app import Client, NodeBusy, NodeUnreachable, Sent
 from semq.clock import SystemClock
 from semq.config.sections import FolderSection
 from semq.folders.layout import Layout, Offered, read_note
@@ -94,6 +95,29 @@ def put(layout: Layout, relative_path: str, body: bytes) -> Path:
     unfinished.write_bytes(body)
     unfinished.replace(path)
     return path
+
+
+async def test_the_errors_of_all_files_that_fail_at_once_are_looked_at(
+    layout: Layout, node: AcceptingNode, start: Start
+) -> None:
+    unseen: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unseen.append(context))
+    together = asyncio.Event()
+
+    async def fail(*_: Any, **__: Any) -> Sent:
+        node.requests += 1
+        await together.wait()
+        raise NodeUnreachable(address="", cause="")
+
+    node.send = fail  # type: ignore[method-assign]
+    for name in ("a", "b"):
+        put(layout, f"56001/{name}.xml", b"<Order/>")
+    await start()
+    await until(lambda: node.requests == 2)
+    together.set()
+    await until(lambda: node.requests > 2)
+    gc.collect()
+    assert unseen == []
 
 
 def in_sent(layout: Layout) -> list[bytes]:

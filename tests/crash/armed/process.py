@@ -6,6 +6,7 @@ An end that the campaign has not caused is a fault.
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -32,6 +33,7 @@ class RestartedProcess:
 
     def __init__(self) -> None:
         self.starts = 0
+        self.killed_at: list[float] = []  #: seconds since 1970 of each end with another status than 0
         self.on_ready: Callable[[], None] = lambda: None  #: called when the process begins to serve
         self.on_end: Callable[[], None] = lambda: None
         self._serving = asyncio.Event()
@@ -233,6 +235,8 @@ class CrashProcess(RestartedProcess, NodeProcess):
             self._serving.set()
             self.on_ready()
         status = await self.wait_ended()
+        if status:
+            self.killed_at.append(time.time())
         self._serving.clear()
         self._has_ended.set()
         self.on_end()
