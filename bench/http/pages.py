@@ -13,7 +13,7 @@ One node runs without its hub, so that its messages stay in the queue. Before it
     ended_search_p99_ms  of searches for ended documents
     counting_cpu_share   part of one processor that counts the figures at a million documents a day
     node_slowdown     share by which the rate of an AMQP client falls while a viewer opens a page every second:
-                      median of the pairs in node_slowdowns
+                      median of the rounds in node_slowdowns
 """
 
 import argparse
@@ -57,7 +57,7 @@ SEARCHES = (
     f"{ENDED}&from=yesterday&to=today&state=DELIVERED", f"{ENDED}&order=oldest&partner=50007",
 )  # fmt: skip
 A_DAY, SECONDS_OF_DAY = 1_000_000, 86_400  # documents
-ROUNDS = 8  # pairs of runs, of the node alone and with an open console
+ROUNDS = 6  # each of two runs of the node alone and two with an open console
 VIEWER_PAUSE_S = 1.0  # pause of the simulated viewer after each page
 PUBLISHERS = 32  # tasks that submit over one connection at the same time
 WARM_UP = 300  # submissions before the measurement
@@ -225,24 +225,22 @@ def _described(seconds: dict[str, list[float]]) -> Result:
 
 
 async def _slowdown(node: NodeProcess, browser: HttpConnection, arguments: argparse.Namespace) -> Result:
-    """Compare the node alone with the node beside a viewer, in pairs; every other one begins with the viewer."""
-    pairs: list[tuple[float, float]] = []
+    """Compare the node alone with the node beside a viewer. The mirrored order of a round removes a steady trend."""
+    rounds: list[tuple[float, float]] = []  #: mean rates, alone and watched
     paths = cycle(console_pages())  # each run goes on where the one before has ended
     async with Client(node.url) as client:
 
         async def rate() -> float:
-            return await _rate(client, 2 * arguments.documents, arguments.size)
+            return await _rate(client, arguments.documents, arguments.size)
 
-        for number in range(ROUNDS):
-            if number % 2:
-                watched_per_s = await _while_open(browser, paths, rate)
-                pairs.append((await rate(), watched_per_s))
-            else:
-                pairs.append((await rate(), await _while_open(browser, paths, rate)))
-    slowdowns = sorted(round(1 - watched / alone, 4) for alone, watched in pairs)
+        for _ in range(ROUNDS):
+            before = await rate()
+            watched = [await _while_open(browser, paths, rate) for _ in range(2)]
+            rounds.append((statistics.mean((before, await rate())), statistics.mean(watched)))
+    slowdowns = sorted(round(1 - watched_per_s / alone_per_s, 4) for alone_per_s, watched_per_s in rounds)
     return {
-        "node_per_s": round(statistics.median(alone for alone, _ in pairs)),
-        "node_watched_per_s": round(statistics.median(watched for _, watched in pairs)),
+        "node_per_s": round(statistics.median(alone_per_s for alone_per_s, _ in rounds)),
+        "node_watched_per_s": round(statistics.median(watched_per_s for _, watched_per_s in rounds)),
         "node_slowdown": round(statistics.median(slowdowns), 4),
         "node_slowdowns": slowdowns,
     }
