@@ -57,8 +57,13 @@ def test_over_two_nights_only_lost_and_forged_messages_are_exceptions(office: Of
     sent = "S:ACCEPTED@0 S:SENT@3"
     lost = office.write(OfficeMessage(20, "1.a", "1.b", LATE - 5 * MINUTE), sent)
     lost_at_noon = office.write(OfficeMessage(21, "1.a", "1.b", 12 * HOUR), sent)
-    # By its sender's clock, ``tomorrow`` is of the next date.
+    # By their sender's clock, these are of the next date; of the second one, the sender's first lines are missing.
     tomorrow = office.write(OfficeMessage(22, "1.fast", "1.b", LATE - 30 * MINUTE), FORWARD_COURSE, SKEW)
+    headless = office.write(
+        OfficeMessage(35, "1.fast", "1.b", LATE - 30 * MINUTE),
+        FORWARD_COURSE.removeprefix("S:ACCEPTED@0 S:SENT@3 "),
+        SKEW,
+    )
     ahead = office.write(OfficeMessage(23, "1.ahead", "1.b", LATE - 30), FORWARD_COURSE, SKEW)
     crossing = office.write(OfficeMessage(24, "1.a", "1.b", LATE - 30), FORWARD_COURSE)
     # By their receivers' slow clocks, these are recorded on the previous date, which has no extract.
@@ -80,21 +85,21 @@ def test_over_two_nights_only_lost_and_forged_messages_are_exceptions(office: Of
     first, judged = judge(office.settings, DAY, office.clock, spark)
     rows = pq.read_table(first.verdicts.path).to_pylist()
     found = {row["lk0"]: (row["scope"], row["verdict"]) for row in rows}
-    assert [found.get(message.lk0) for message in (lost, lost_at_noon, tomorrow, ahead, crossing, early, absent, forged)] == [
-        ("date", "IN_FLIGHT"), ("date", "MISSING_AT_HUB"), None, ("date", "IN_FLIGHT"), ("date", "IN_FLIGHT"),
+    assert [found.get(message.lk0) for message in (lost, lost_at_noon, tomorrow, headless, ahead, crossing, early, absent, forged)] == [
+        ("date", "IN_FLIGHT"), ("date", "MISSING_AT_HUB"), None, None, ("date", "IN_FLIGHT"), ("date", "IN_FLIGHT"),
         ("date", "SOURCE_MISSING"), ("date", "SOURCE_MISSING"), ("date", "IN_FLIGHT"),
     ]  # fmt: skip
     assert found[reset.lk0] == found[given.lk0] == ("date", "SOURCE_MISSING")
     counts = Counter(verdict for _, verdict in found.values())
     assert (counts["MATCHED"], counts["STATE_CONTRADICTION"]) == (32, 0)
-    assert judged.other_dates == {"earlier": 0, "later": 1, "none": 0}
+    assert judged.other_dates == {"earlier": 0, "later": 2, "none": 0}
     # The last two are missing for the previous date.
     assert missing_ledgers(judged, office.settings) == ["1.gone", "1.reset.1.1", "1.slow.1.1"]
 
     office.extract(NEXT)
     second, found = reconcile(office, spark, NEXT)
-    assert [found.get(message.lk0) for message in (lost, lost_at_noon, tomorrow, ahead, crossing, early, absent, forged)] == [
-        ("carried", "MISSING_AT_HUB"), ("carried", "MISSING_AT_HUB"), ("date", "MATCHED"), ("date", "MATCHED"),
+    assert [found.get(message.lk0) for message in (lost, lost_at_noon, tomorrow, headless, ahead, crossing, early, absent, forged)] == [
+        ("carried", "MISSING_AT_HUB"), ("carried", "MISSING_AT_HUB"), ("date", "MATCHED"), ("date", "MATCHED"), ("date", "MATCHED"),
         ("carried", "MATCHED"), ("carried", "SOURCE_MISSING"), ("carried", "SOURCE_MISSING"),
         ("carried", "UNKNOWN_ORIGIN"),
     ]  # fmt: skip
