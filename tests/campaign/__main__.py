@@ -7,8 +7,11 @@ import argparse
 import asyncio
 import json
 import logging
+import os
 import secrets
+import shutil
 import signal
+import subprocess
 import sys
 import warnings
 from collections.abc import Coroutine
@@ -22,6 +25,8 @@ from tests.campaign import campaign, shrink
 from tests.campaign.campaign import Report
 from tests.campaign.plan import RATE, CampaignPlan
 from tests.crash.armed.process import EXIT_UNAVAILABLE
+
+ALONE = "SEMQ_CAMPAIGN_ALONE"  # environment variable of a campaign in a network of its own
 
 
 def main() -> int:
@@ -63,6 +68,7 @@ def main() -> int:
     elif arguments.rabbitmq and not is_installed():
         print(f"campaign: {PROGRAM} is not installed (Debian: apt-get install rabbitmq-server)", file=sys.stderr)
         return EXIT_UNAVAILABLE
+    use_own_network()
     seed = arguments.seed if arguments.seed is not None else secrets.randbelow(1_000_000)
     quiet()
 
@@ -94,6 +100,18 @@ def main() -> int:
         say("\n".join(f"{name:>22}  {value}" for name, value in summary.items()))
     logging.shutdown()
     return 0 if report.is_good else 1
+
+
+def use_own_network() -> None:
+    """Begin again in a network namespace of its own, if the user is root.
+
+    Otherwise programs beside the campaign may take the port of a node that is down.
+    """
+    if os.geteuid() or ALONE in os.environ or not (shutil.which("unshare") and shutil.which("ip")):
+        return
+    if subprocess.run(["unshare", "--net", "true"], check=False, capture_output=True).returncode == 0:
+        begin = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "campaign", *sys.orig_argv]
+        os.execvpe(begin[0], begin, {**os.environ, ALONE: "1"})
 
 
 def quiet() -> None:

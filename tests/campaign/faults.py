@@ -172,7 +172,10 @@ class CampaignFaults(InstallationFaults):
         """Carry out a fault at its time, and write it into the notebook."""
         notebook, began = self._campaign.notebook, time.time()
         notebook.strike(str(fault))
-        await super().execute(fault)
+        try:
+            await super().execute(fault)
+        except TimeoutError:
+            self._campaign.complaints.append(f"a fault did not end: {fault}")
         if fault.kind in SUSPENDING and fault.where in HUBS:
             notebook.hub_outages.append((began, time.time()))
 

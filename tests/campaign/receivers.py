@@ -228,7 +228,9 @@ class FolderReceiver(ReceiverProgram):
             if file.is_file() and not file.name.startswith(".") and not file.name.endswith(NOTE)
         ]  # fmt: skip
         for moment, file in sorted((file.stat().st_mtime_ns, file) for file in files):
-            note = dict(read_note(file) or {})
+            note = read_note(file)
+            if not note:
+                continue  # the folder was unmounted meanwhile
             key = note.get("app_key")
             attributes = {**note.get("headers", {}), "is_complete": True, "source": note["source"]} | (
                 {"app_key": key} if isinstance(key, str) else {}

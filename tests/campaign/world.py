@@ -377,7 +377,8 @@ class CampaignWorld(Installation):
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+        self.complaints += [f"an application ended: {end!r}" for end in ends if isinstance(end, Exception)]
         for *_, sender in self.senders:
             with suppress(Exception):
                 await sender.close()
