@@ -22,9 +22,8 @@ async def audit(visit: Visit) -> Response:
     """Show the lines that match the filter, the newest first."""
     filters = {name: visit.query.get(name, "").strip() for name in FILTERS}
     chosen: dict[str, Any] = {name: value for name, value in filters.items() if value}
-    payloads, before = visit.query.get("payloads") == "1", visit.query.get("before", "")
-    before_number = int(before) if before.isascii() and before.isdigit() and len(before) < 19 else None
-    selection = AuditFilter(**chosen, payloads=payloads, before=before_number, limit=ROWS_MAX + 1)
+    payloads, before = visit.query.get("payloads") == "1", visit.number("before") or None
+    selection = AuditFilter(**chosen, payloads=payloads, before=before, limit=ROWS_MAX + 1)
     rows = await visit.read(lines, selection)
     next_page = (
         href("/audit", **chosen, payloads=int(payloads) or None, before=rows[ROWS_MAX - 1]["number"])
@@ -35,7 +34,7 @@ async def audit(visit: Visit) -> Response:
         visit, "audit.html", rows=rows[:ROWS_MAX], argument_texts=argument_texts,
         act_words=partial(act_words, translator(visit)),
         filters=filters, payloads=payloads, next=next_page,
-        first=href("/audit", **chosen, payloads=int(payloads) or None) if before_number else None,
+        first=href("/audit", **chosen, payloads=int(payloads) or None) if before else None,
     )  # fmt: skip
 
 

@@ -65,7 +65,7 @@ async def messages(visit: Visit) -> Response:
         visit.ask("msg.list", **wanted, **continue_at, limit=ROWS),
         visit.ask("msg.count", **counted) if filters["ended"] else _nothing(),
     )
-    before = int(visit.query["before"]) if visit.query.get("before", "").isdecimal() else 0
+    before = visit.number("before")
     after = before + len(answer["rows"])
     next_page = href("/messages", **(chosen | answer["next"]), before=after) if answer["next"] else None
     first = href("/messages", **chosen) if continue_at else None

@@ -66,8 +66,7 @@ async def run(visit: Visit) -> Response:
     """Show one run, with the exceptions that match the filter."""
     shown = await _run_of(visit)
     filters = {name: visit.query.get(name, "") for name in ("verdict", "pair")}
-    after = visit.query.get("after", "")
-    first_row = int(after) if after.isascii() and after.isdigit() and len(after) < 10 else 0
+    first_row = visit.number("after")
 
     def matches(row: Mapping[str, str]) -> bool:
         return filters["verdict"] in ("", row.get("Verdict")) and filters["pair"] in ("", row.get("Pair"))

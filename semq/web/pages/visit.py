@@ -22,7 +22,7 @@ from semq import __version__, translations
 from semq.access_rights import AccessRole
 from semq.app.errors import IncompleteAnswer
 from semq.errors import SemqError
-from semq.foreign_text import in_page
+from semq.foreign_text import REPLACEMENT, in_page, shown
 from semq.transport.peer import network_of
 from semq.web.access import csrf
 from semq.web.access.sessions import LINK_USER
@@ -42,6 +42,7 @@ log = structlog.get_logger("semq.web")
 NOTICE = "semq_notice"  # cookie with a notice for the next page
 NOTICE_MAX = 500  # characters
 FIELDS_MAX, FILES_MAX, PART_MAX = 2000, 4, 8 << 20  # fields and files of a form, bytes of one field
+DIGITS_MAX = 18  # of a number in a query; the database has no larger ones
 FORM_MAX, STRANGER_FORM_MAX = 16 << 20, 64 << 10  # bytes of a form; the second for visitors who are not signed in
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -79,6 +80,13 @@ class Visit:
     @property
     def query(self) -> QueryParams:
         return self.request.query_params
+
+    def number(self, name: str) -> int:
+        """Return a number of the query, 0 without it. Raises BadRequest."""
+        text = self.query.get(name) or "0"
+        if not (text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX):
+            raise BadRequest(f"{name} must be an integer of 0 or more.")
+        return int(text)
 
     @property
     def secret(self) -> str:
@@ -207,6 +215,7 @@ def _endpoint(handler: Handler, role: AccessRole | None, act: str = "") -> Calla
                     if act:
                         await visit.note(act, outcome="refused", detail=RoleMissing.code)
                     raise visit.visitor.lacks(role)
+                _check_query(visit.query)
             return await handler(visit)
         except NotSignedIn:
             return _to_sign_in(visit)
@@ -245,6 +254,18 @@ async def _check_form(visit: Visit) -> None:
     if token is None:
         token = str((await visit.form()).get(csrf.FIELD, ""))
     csrf.check_token(visit.secret, token)
+
+
+def _check_query(query: QueryParams) -> None:
+    """Raise BadRequest for a query that no link and no form of the pages makes."""
+    if len(query) < len(query.multi_items()):
+        raise BadRequest("A parameter of the address occurs twice.")
+    for name, value in query.items():
+        text = value.strip()
+        if text != shown(text) or REPLACEMENT in text:
+            raise BadRequest(
+                "A parameter of the address is too long, or has characters that cannot be shown.", name=name[:40]
+            )
 
 
 def _to_sign_in(visit: Visit) -> Response:
