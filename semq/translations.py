@@ -8,6 +8,10 @@ from functools import cache
 from gettext import GNUTranslations, NullTranslations
 from io import BytesIO
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # most commands print no page
+    from jinja2 import Environment
 
 ENGLISH = "en"
 # Language | its name
@@ -34,6 +38,20 @@ class Languages:
     def ngettext(self, singular: str, plural: str, count: int) -> str:
         return str(self._translations().ngettext(singular, plural, count))
 
+    def install(self, templates: "Environment") -> None:
+        """Give templates the texts, and separators in numbers: filter ``thousands``, and ``num`` of ``ngettext``."""
+        from jinja2 import pass_context
+
+        templates.install_gettext_callables(self.gettext, self.ngettext, newstyle=True)  # type: ignore[attr-defined]
+        of_jinja: Any = templates.globals["ngettext"]
+
+        @pass_context
+        def ngettext(context: object, singular: str, plural: str, count: int, **values: object) -> Any:
+            return of_jinja(context, singular, plural, count, **({"num": thousands(count)} | values))
+
+        templates.globals["ngettext"] = ngettext
+        templates.filters["thousands"] = thousands
+
     def _translations(self) -> NullTranslations:
         return self._by_language.get(_current.get(), _ENGLISH)
 
@@ -44,6 +62,11 @@ def _translations_in(file: Path) -> GNUTranslations:
 
 
 _ENGLISH = NullTranslations()
+
+
+def thousands(number: float | str) -> str:
+    """Return a number with separators (1,234,567); a text as it is."""
+    return number if isinstance(number, str) else f"{number:,}"
 
 
 def language() -> str:

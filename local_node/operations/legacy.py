@@ -68,7 +68,7 @@ class LegacyOperations:
         """Ask the receiver whether a message of an older SEMQ has arrived; `received` is null without an answer."""
         lk0, target = _old_locator(arguments.lk0), parse_address(arguments.target).node
         if lk0.node != self._node.address:
-            raise BadArguments("Another institution has sent this message.", lk0=str(lk0))
+            raise BadArguments("Another institution has sent this document.", lk0=str(lk0))
         if target == self._node.address:
             return ImportedState(received=False, why="")
         lines, unanswered = await Traces(self._node).ask_parties(str(lk0), str(target))

@@ -30,7 +30,7 @@ PATIENCE_S = 6.0  # less than the time limit of a command
 BEFORE_ACCEPTANCE = frozenset({Event.REFUSED.name, Event.OPERATOR.name, *submissions.OPEN})
 NOT_DIALLED = "it can be asked only over a link that this node dials; its operator can trace the document there"
 DIRECT_PATIENCE_S = 3.0
-GROUP = "the message to each member has a name of its own (`semq msg show` lists them)"
+GROUP = "the document to each member has a name of its own (`semq msg show` lists them)"
 Events = list[TracedLine]
 
 

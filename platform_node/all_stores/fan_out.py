@@ -127,7 +127,7 @@ class FanOut:
             own_refusals = [answer for answer in refusals if answer.store == self._hub.store]
             return _complete(None, answered) if _unreached(answered) else _result((own_refusals or refusals)[0])
         if len(lk0s := {_lk0(result) for _, result in results}) > 1:
-            raise BadArguments("The name fits several messages; give an LK0.", found=sorted(lk0s)[:5])
+            raise BadArguments("The name fits several documents; give an LK0.", found=sorted(lk0s)[:5])
         combined = combine(results, given)
         if combine is combination.prefer_row and not combined.get("cleaned"):
             return combined

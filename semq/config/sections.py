@@ -310,11 +310,11 @@ class ProtocolSection(Section):
     """The times and limits of PROTOCOL.md section 13."""
 
     inquiry_s: Seconds = DEFAULTS.inquiry_s
-    """time before the first inquiry about a message without an answer; doubled after each inquiry"""
+    """time before the first inquiry about a document without an answer; doubled after each inquiry"""
     inquiry_s_max: Seconds = DEFAULTS.inquiry_s_max
     """longest interval between inquiries"""
     inquiry_custody_s_max: Seconds = DEFAULTS.inquiry_custody_s_max
-    """longest interval between inquiries about messages stored at the hub"""
+    """longest interval between inquiries about documents stored at the hub"""
     window: Annotated[int, Field(ge=1, le=1 << 24)] = DEFAULTS.window
     """messages of one stream, counted from its oldest unsettled message; must be the same at both ends"""
     flight: Count = DEFAULTS.flight
@@ -326,11 +326,11 @@ class ProtocolSection(Section):
     cleanup_s: Seconds = DEFAULTS.cleanup_s
     """interval of deletions of settled rows"""
     overdue_s: Seconds = 900.0
-    """age from which a message without an outcome is shown as overdue; it does not fail for that reason"""
+    """age from which a document without an outcome is shown as overdue; it does not fail for that reason"""
     quota_rows_per_partner: Count = DEFAULTS.quota_rows_per_partner
-    """unsettled messages for one partner; further ones are refused, none is dropped"""
+    """documents for one partner that have not ended; further ones are refused, none is dropped"""
     max_document_bytes: Annotated[int, Field(ge=1, le=256 * MIB)] = DEFAULTS.max_document_bytes
-    """largest message; sender, hub and receiver refuse larger ones, each by its own limit"""
+    """largest document that is sent whole; sender, hub and receiver refuse larger ones, each by its own limit"""
     pieces_from_bytes: Annotated[int, Field(ge=1, le=256 * MIB)] = 16 * MIB
     """size above which documents go in pieces (which: PROTOCOL.md section 24); above max_document_bytes: no pieces"""
     max_large_document_bytes: Annotated[int, Field(ge=1, le=1 << 40)] = DEFAULTS.max_large_document_bytes

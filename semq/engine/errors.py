@@ -62,25 +62,25 @@ class Expired(BadInput):
 
 
 class NotThere(BadInput):
-    """There is no such message, or it has ended and was deleted."""
+    """There is no such document, or it has ended and was deleted."""
 
     code = "SEMQ-1207"
     remedy = (
         "`semq msg list` shows names. A node knows only what it sent, received or forwarded; the hub finds an AppKey "
-        "only while it holds a copy. Ask the sender or the receiver, too. Messages that ended more than "
+        "only while it holds a copy. Ask the sender or the receiver, too. Documents that ended more than "
         "database.ledger_days ago are unknown."
     )
 
 
 class TooLate(BadInput):
-    """The message has ended; its outcome can no longer be changed."""
+    """The document has ended; its outcome can no longer be changed."""
 
     code = "SEMQ-1208"
     remedy = "`semq msg show NAME` and `semq msg trace NAME` show how it ended."
 
 
 class AlreadySent(BadInput):
-    """The message has been sent: it cannot be held or released, nor, with @SaveFwd=1 or 2, cancelled or sent again."""
+    """The document has been sent: it cannot be held or released, nor, with @SaveFwd=1 or 2, cancelled or sent again."""
 
     code = "SEMQ-1226"
     remedy = (
@@ -90,7 +90,7 @@ class AlreadySent(BadInput):
 
 
 class NotEnded(BadInput):
-    """Only a message that has ended can be removed; this one has not."""
+    """Only a document that has ended can be removed; this one has not."""
 
     code = "SEMQ-1227"
     remedy = "`semq msg cancel NAME --why TEXT` ends it; `semq stuck explain NAME` says what it waits for."
@@ -125,7 +125,7 @@ class PayloadGone(BadInput):
 
 
 class Cancelled(BadInput):
-    """The message was cancelled before it arrived."""
+    """The document was cancelled before it arrived."""
 
     code = "SEMQ-1210"
     remedy = "No action is needed: the receiver never gets it. Submit it again if it is still wanted."

@@ -61,7 +61,7 @@ async def find_open(store: PostgresStore, name: str) -> MessageRow:
             if row["outcome"] is not None:
                 raise error_for_ended(await past_record(store, row["lk0"]))
             return row
-    raise NotThere("This node has not sent the message; only the sender's node can do this.", **_names(rows[0]["lk0"]))
+    raise NotThere("This node has not sent the document; only the sender's node can do this.", **_names(rows[0]["lk0"]))
 
 
 async def find_group(store: PostgresStore, name: str) -> MessageRow | None:
@@ -119,12 +119,12 @@ def error_for_ended(facts: Mapping[str, Any]) -> NotThere | TooLate:
     """Return the error for an act on a message that has ended or left the queues."""
     event, message_names = facts.get("last_event"), _names(facts["lk0"])
     if event is None:
-        return NotThere("The message is in the ledger, but in no queue of this node.", **message_names)
+        return NotThere("The document is in the ledger, but in no queue of this node.", **message_names)
     at = utc_text(facts["ended_at"])
     words, outcome = messages.WORDS[Event[event]], facts.get("outcome") or event
     if event == Event.REFUSED.name and facts["outcome"] is not None:
         words = "it was not sent"
-    text = f"The message has ended here: {outcome} ({words}) at {at}."
+    text = f"The document has ended here: {outcome} ({words}) at {at}."
     return TooLate(text, **message_names, outcome=outcome, ended_at=at)
 
 
@@ -139,11 +139,11 @@ def newest_first(name: str, lk0s: Sequence[str], rows: Sequence[Mapping[str, Any
     short = read_short_name(name)
     by_short_name = [lk0 for lk0 in fitting if short is not None and short.fits(lk0)]
     if len(by_short_name) > 1:
-        raise BadArguments("The short name fits several messages.", found=by_short_name[:SHOWN_MAX]).with_remedy(
+        raise BadArguments("The short name fits several documents.", found=by_short_name[:SHOWN_MAX]).with_remedy(
             "`semq msg show LK0` shows each of them; repeat the command with one of these LK0s."
         )
     if len(fitting) > 1 and name.isdecimal():
-        raise fits_several("The number fits several messages.", fitting, rows)
+        raise fits_several("The number fits several documents.", fitting, rows)
     return by_short_name + [lk0 for lk0 in fitting if lk0 not in by_short_name]
 
 

@@ -123,8 +123,7 @@ def template(calendar: Calendar, language: str, name: str = "page.html") -> Any:
         extensions=["jinja2.ext.i18n", *([FullWidthMarks] if language == "zh" else ())],
     )
     environment.policies["ext.i18n.trimmed"] = True  # a text of several lines is one of the translations, too
-    environment.install_gettext_callables(LANGUAGES.gettext, LANGUAGES.ngettext, newstyle=True)  # type: ignore[attr-defined]
-    environment.filters["thousands"] = lambda number: f"{number:,}"
+    LANGUAGES.install(environment)
     environment.filters["at_least_0"] = lambda number: max(number, 0)
     environment.filters["percent"] = percent
     environment.filters["seconds"] = lambda at: f"{calendar.local(at)[:19]} {calendar.local(at)[23:]}"

@@ -43,7 +43,7 @@ async def test_a_page_of_an_error_has_sentence_remedy_facts_and_closed_exact_tex
     assert "SEMQ-1207 There is no such message" in page
     english = await scene.sites["node"].signed_in()
     page = (await english.get("/messages/nothing")).text
-    assert page.count("There is no such message, or it has ended and was deleted.") == 1
+    assert page.count("There is no such document, or it has ended and was deleted.") == 1
     assert "<details" not in page
 
 

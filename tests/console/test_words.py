@@ -18,12 +18,13 @@ from semq.status_words import FIGURES, WORDS
 from semq.store.views.figures import KINDS
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Outcome, SendStatus
 from semq.web.node.operations import table
-from tests.console.texts import CONSOLE, RECONCILIATION, WEB, all_texts, plurals, sentences
+from tests.console.texts import CONSOLE, RECONCILIATION, WEB, all_texts, in_templates, plurals, sentences
 from tests.service.monitoring.test_health import VIOLATIONS, checks, with_datagram_path
 
 ANSWERS = {Arrival.NOT, Arrival.SETTLED}  # no row has them
 # Placeholders, commands, attributes, codes, options and settings, which are the same in all languages
 FIELDS = re.compile(r"%\(\w+\)s|\{\w+\}|`[^`]*`|@[A-Z]\w+(?:=\d)?|SEMQ-\d{4}|--[a-z-]+|\b[a-z]+(?:_[a-z]+)*\.[a-z_]+")
+NUMBERS = re.compile(r'<td[^>]* class="num"[^>]*>(.*?)</td>')
 CHECK = re.compile(r'\bCheck\("(\w+)"')
 GUIDES = sorted((Path(__file__).parents[2] / "docs" / "zh").glob("*.md"))
 DIRECT = {"1.56001": {"link": "up", "last_error": ""}}
@@ -70,6 +71,10 @@ def test_every_figure_of_the_state_of_a_node_has_words() -> None:
     }
 
 
+# Chinese word | English ones; without them it would be a second name, for instance of a document, or have two meanings
+ENGLISH_OF = {"协议": "protocol", "协定": "agree", "消息": "message|broker|carrier"}
+
+
 @pytest.mark.parametrize("package", [CONSOLE, WEB, RECONCILIATION], ids=["console", "web", "reports"])
 def test_every_text_is_translated_and_none_is_left_over(package: Path) -> None:
     with (package / "translations" / "zh.po").open("rb") as stream:
@@ -87,6 +92,8 @@ def test_every_text_is_translated_and_none_is_left_over(package: Path) -> None:
         chinese = translation if isinstance(translation, str) else (translation or [""])[0]
         assert chinese.strip(), text
         assert sorted(FIELDS.findall(chinese)) == sorted(FIELDS.findall(english.get(text, text))), text
+        for word, meant in ENGLISH_OF.items():
+            assert word not in chinese or re.search(meant, english.get(text, text), re.IGNORECASE), text
     assert {id_[0]: id_[1] for id_ in translations if not isinstance(id_, str)} == plurals(package)
 
 
@@ -96,9 +103,20 @@ OTHER_NAMES = (
     "平台", "报文", "加封", "颁发", "签发机构", "存储库", "Web 进程", "运维人员", "直连链路", "业务键",
     "重新发送", "停滞",
 )  # fmt: skip
+PROTOCOL = re.compile("协议(?!禁止)")  # in the guides; an agreement is 协定
 
 
 @pytest.mark.parametrize("file", [*(p / "translations" / "zh.po" for p in (CONSOLE, WEB, RECONCILIATION)), *GUIDES])
 def test_each_thing_has_one_name_in_chinese(file: Path) -> None:
     text = file.read_text("utf-8")
     assert [word for word in OTHER_NAMES if word in text] == []
+    assert file not in GUIDES or not PROTOCOL.search(text)
+
+
+@pytest.mark.parametrize("package", [CONSOLE, WEB], ids=["console", "web"])
+def test_templates_call_a_document_by_no_other_name_and_give_numbers_separators(package: Path) -> None:
+    assert [text for text in in_templates(package) if re.search("message", text, re.IGNORECASE)] == []
+    cells = [cell for file in package.glob("templates/*.html") for cell in NUMBERS.findall(file.read_text("utf-8"))]
+    assert [
+        cell for cell in cells if not re.search(r"\|thousands|size\(|\|int\b|{{ (cell|value\|safe_text) }}", cell)
+    ] == []

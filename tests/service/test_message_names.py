@@ -15,7 +15,7 @@ def test_a_number_of_several_messages_is_refused_with_their_short_names_sources_
     with pytest.raises(BadArguments) as caught:
         newest_first("7", [OURS, THEIRS, OURS], rows)
     assert str(caught.value) == (
-        "SEMQ-2102 The number fits several messages."
+        "SEMQ-2102 The number fits several documents."
         f" (found='{short_name(OURS)} from 1.10008 at 2026-03-31T12:00:00+00:00, {short_name(THEIRS)} from 1.56001')"
     )
     assert "`semq msg show NAME`" in caught.value.remedy
@@ -26,7 +26,7 @@ def test_a_key_denotes_the_newest_of_several_messages() -> None:
 
 
 def test_only_some_of_many_messages_are_shown() -> None:
-    error = fits_several("The name fits several messages.", [f"1.10008.1.1.a.{number}" for number in range(40)])
+    error = fits_several("The name fits several documents.", [f"1.10008.1.1.a.{number}" for number in range(40)])
     assert len(error.facts["found"]) == 5
 
 

@@ -41,12 +41,12 @@ ORIGINS_MAX = 100  # times that one document may have been sealed again
 
 
 class NoReceipt(BadInput):
-    """The ledger has no signed receipt for this message."""
+    """The ledger has no signed receipt for this document."""
 
     code = "SEMQ-2230"
     remedy = (
-        "A message has a receipt only if it was delivered to a partner with a certificate, and if the receipt arrived: "
-        "the answer to an inquiry ends it, too. `semq msg trace` shows the events of the message."
+        "A document has a receipt only if it was delivered to a partner with a certificate, and if the receipt arrived:"
+        " the answer to an inquiry ends it, too. `semq msg trace` shows the events of the document."
     )
 
 
@@ -144,7 +144,7 @@ class Proofs:
             first_lines = [
                 {"lk0": lk0, **line} for lk0 in lk0s[:SHOWN_MAX] for line in (await execute(messages.trace, lk0))[:1]
             ]
-            raise fits_several("The name fits several messages.", lk0s, first_lines)
+            raise fits_several("The name fits several documents.", lk0s, first_lines)
         if not lk0s:
             await find_accepted(self._node.store, name)
         if not lk0s or sealing is None:

@@ -237,7 +237,7 @@ WORDS: dict[Event, str] = {
     Event.GIVEN: "given to the application",
     Event.DONE: "acknowledged by the application",
     Event.PARKED: "parked until an operator decides",
-    Event.MISMATCH: "the same message arrived with other bytes: an alarm",
+    Event.MISMATCH: "the same document arrived with other bytes: an alarm",
     Event.VIOLATION: "a peer sent something impossible; refused",
     Event.OPERATOR: "action of an operator, or of a rule on an operator's behalf",
 }

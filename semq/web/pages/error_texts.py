@@ -18,7 +18,7 @@ WITH_VALUES = (
     "The session key was wrapped for key %(key)s, which this node does not have.",
     "A password has %(least)s to %(most)s characters.", "queue '%(queue)s' belongs to node %(node)s",
     "node %(node)s has another session; a dead one is ended after two heartbeat intervals",
-    "The message has ended here: %(outcome)s (%(words)s) at %(at)s.",
+    "The document has ended here: %(outcome)s (%(words)s) at %(at)s.",
     "%(operation)s needs the argument %(argument)s; it is empty.",
     "The argument %(argument)s of %(operation)s is empty: leave it out, or give it a value.",
     "The argument %(argument)s of %(operation)s is wrong: %(given)s is none of %(choices)s.",
@@ -58,7 +58,7 @@ WITH_VALUES = (
 PARTS = (
     "hub and receivers", "the other end",
     "it can be asked only over a link that this node dials; its operator can trace the document there",
-    "the message to each member has a name of its own (`semq msg show` lists them)",
+    "the document to each member has a name of its own (`semq msg show` lists them)",
     "The hub", "Agreement %(number)s", "Group %(name)s",
     "refused at the hub by %(user)s: %(why)s (this store of the hub had not sent it yet)",
     "refused at the hub by %(user)s: %(why)s", "refused by %(user)s: %(why)s", "sent again by %(user)s: %(why)s",

@@ -49,7 +49,7 @@ def environment(folders: Sequence[Path], languages: Languages) -> Environment:
         bytecode_cache=_COMPILED,
     )
     templates.policies["ext.i18n.trimmed"] = True  # a text of several lines is one of the translations, too
-    templates.install_gettext_callables(languages.gettext, languages.ngettext, newstyle=True)  # type: ignore[attr-defined]
+    languages.install(templates)
     templates.filters |= {"safe_text": safe_text, "moment": moment, "at": at, "node_name": node_name, "coded": coded}
     return templates
 
