@@ -35,7 +35,7 @@ FIGURES = {
     "sent": "Sent", "accepted": "accepted", "delivered": "delivered", "failed": "failed", "cancelled": "cancelled",
     "taken": "Received", "received": "received", "processed": "processed", "parked": "parked",
     "passed": "Passed on", "forwarded": "forwarded", "stored": "stored", "refused": "refused", "released": "released",
-    "sender": "not ended yet", "inbox": "not processed yet", "hub": "stored by the hub",
+    "sender": "sent and not ended", "inbox": "received and not processed", "hub": "stored by the hub",
 }  # fmt: skip
 # Kind of documents with a latency | name of the latency
 LATENCIES = {"delivered": "Time to delivery", "processed": "Time in the inbox", "released": "Time at the hub"}

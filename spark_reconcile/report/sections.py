@@ -56,7 +56,7 @@ def breach_words(breach: Breach, figures: VerdictFigures | None = None) -> str:
     else:
         age = longer(int(breach.found), int(breach.accepted))
         measured = _("the oldest is %(age)s old") % {"age": age}
-    return measured + _("; accepted: %(limit)s") % {"limit": _accepted(breach.what, breach.accepted)}
+    return measured + _("; allowed: %(limit)s") % {"limit": _accepted(breach.what, breach.accepted)}
 
 
 def _accepted(what: str, value: float) -> str:

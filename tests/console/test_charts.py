@@ -24,7 +24,7 @@ def test_a_chart_has_a_path_and_a_text_for_each_figure() -> None:
     assert (sent.scale, backlog.scale) == ("0 – 5", "0 – 5")
     assert sent.series[0].path == "M0.0,70.0V70.0H150.0V70.0M150.0,70.0V30.4H300.0V70.0"
     assert sent.series[2].path == "M0.0,70.0H150.0V56.8H300.0"
-    assert backlog.text == "Backlog: not ended yet 3, not processed yet 0"
+    assert backlog.text == "Backlog: sent and not ended 3, received and not processed 0"
     assert delivery.text == "Time to delivery: median ≤ 10 ms, 99 % > 1 d"
     assert (inbox.text, inbox.series[0].path) == ("Time in the inbox: median –, 99 % –", "")
     assert axis(traffic) == ("00:00", "00:01")

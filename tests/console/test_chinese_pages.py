@@ -37,10 +37,10 @@ def checked(page: Any, status: int, *texts: str) -> str:
 async def test_a_page_of_an_error_has_sentence_remedy_facts_and_closed_exact_text(scene: Scene) -> None:
     browser = await chinese_visitor(scene, "node")
     page = checked(
-        await browser.get("/messages/nothing"), 404, "没有此消息，或其已结束并被删除。", "<code>semq msg list</code>"
+        await browser.get("/messages/nothing"), 404, "没有此单据，或其已结束并被删除。", "<code>semq msg list</code>"
     )
     assert "英文原文</summary>" in page
-    assert "SEMQ-1207 There is no such message" in page
+    assert "SEMQ-1207 There is no such document" in page
     english = await scene.sites["node"].signed_in()
     page = (await english.get("/messages/nothing")).text
     assert page.count("There is no such document, or it has ended and was deleted.") == 1
@@ -58,7 +58,7 @@ async def test_no_page_of_a_refusal_has_an_english_sentence(scene: Scene, monkey
     checked(await node.post_form("/users/add", name="zoe", roles="viewer", password="short"), 400, "长度至少为 12")
     checked(await node.post_form("/users/add", name="zoe", password="x"), 400, "用户至少有一个角色")
     checked(await node.post_form("/tokens/create", name=""), 400, "令牌须有名称和至少一项权限。")
-    checked(await node.post_form("/messages/payload", id="nothing"), 404, "没有此消息")
+    checked(await node.post_form("/messages/payload", id="nothing"), 404, "没有此单据")
     checked(await hub.post_form("/certificates/token", node="10008", hours="x"), 400, "有效期须为小时数。")
     checked(await hub.post_form("/definitions/import", document="", why="x", expect="x"), 400, "所比较的版本须为数字。")
     stranger = await scene.sites["node"].browser()

@@ -225,7 +225,7 @@ async def test_an_act_on_all_messages_of_a_filter_counts_and_processes_them(scen
     browser = await scene.sites["hub"].signed_in("operator")
     prepared = await browser.post_form("/held/prepare", act="resend-all", type="invoice")
     page = await browser.get(prepared.headers["location"])
-    assert re.search(r"Send the copy again</strong>: 60 messages", page.text)
+    assert re.search(r"Send the copy again</strong>: 60 documents", page.text)
     act = prepared.headers["location"]
     assert "reason" in (await browser.post_form(f"{act}/start", why="")).headers["set-cookie"]
     await browser.post_form(f"{act}/start", why="the partner asked")
@@ -238,7 +238,7 @@ async def test_an_act_on_all_messages_of_a_filter_counts_and_processes_them(scen
     for fields in {"act": "refuse-all"}, {"act": "refuse", "ids": "one", "type": "order"}:
         named = await browser.post_form("/held/prepare", **fields)
         page = await browser.get(named.headers["location"])
-        filters += re.findall(r"Refuse the copy</strong>: \d+ messages?( \(.*\))?</p>", page.text)
+        filters += re.findall(r"Refuse the copy</strong>: \d+ documents?( \(.*\))?</p>", page.text)
         await browser.post_form(named.headers["location"] + "/stop")
     assert filters == [" (all)", ""]
     stopped = await browser.post_form("/held/prepare", act="refuse-all", type="order")
@@ -278,7 +278,7 @@ async def test_an_act_that_the_end_of_the_web_process_interrupted_is_shown_by_th
     asked = await site.web.audit.note("maria", "session", "127.0.0.1", "bulk.refuse", facts, outcome="asked")
     page = (await browser.get("/held")).text
     assert "the end of the web process interrupted" in page
-    assert "refuse the copy: 7 messages" in page
+    assert "refuse the copy: 7 documents" in page
     unknown_act = await browser.get("/acts/0123456789abcdef")
     assert (unknown_act.status_code, unknown_act.headers["location"]) == (303, "/held")
     await site.web.audit.note("maria", "session", "127.0.0.1", "bulk.refuse", {}, asked=asked)

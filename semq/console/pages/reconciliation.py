@@ -101,7 +101,7 @@ def breach_words(_: Callable[[str], str], breach: Mapping[str, Any]) -> str:
             return duration(value)
         return f"{100 * value:.3g} %" if breach["what"] == "max_rate" else f"{value:,.0f}"
 
-    return _("%(found)s; accepted: %(accepted)s") % {name: text(breach[name]) for name in ("found", "accepted")}
+    return _("found %(found)s, allowed %(accepted)s") % {name: text(breach[name]) for name in ("found", "accepted")}
 
 
 async def file(visit: Visit) -> Response:

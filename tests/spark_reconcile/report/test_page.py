@@ -221,7 +221,7 @@ def test_missing_sources_old_messages_and_wrong_clocks_are_reported(report: Publ
     assert "fast by 1 h" in text
     assert "Its lines are put in order by the hub's clock. Clock of <bdi>1.b</bdi>" in " ".join(text.split())
     assert "carried from an earlier date" in text
-    assert "50.0 % of 6 messages (3 of this date); accepted: at most 10 %" in text
+    assert "50.0 % of 6 messages (3 of this date); allowed: at most 10 %" in text
 
 
 def test_only_disclosed_parts_of_a_business_key_are_shown_beside_the_command_that_shows_the_key(
@@ -260,7 +260,7 @@ def test_exceeded_thresholds_begin_with_the_most_urgent_verdict_and_name_pair_an
         "DIGEST_MISMATCH", "DUPLICATE_DELIVERED", "NOT_DELIVERED", "MISSING_AT_HUB", "ACK_NOT_RETURNED", "MATCHED",
     ]  # fmt: skip
     assert lines[3].startswith(
-        "not seen at the hub MISSING_AT_HUB: 1 of this date; accepted: none. Worst pair: 1.a 上海凌云贸易 → 1.b"
+        "not seen at the hub MISSING_AT_HUB: 1 of this date; allowed: none. Worst pair: 1.a 上海凌云贸易 → 1.b"
     )
     assert all("Owner: " in line for line in lines)
 

@@ -21,29 +21,29 @@ BEFORE = DAY - timedelta(days=1)
 @pytest.mark.parametrize(
     ("breach", "words"),
     [
-        (Breach("", "X", "max_count", 1, 0, 1, 10), "1 of this date; accepted: none"),
-        (Breach("", "X", "max_count", 1200, 5, 1200), "1,200 of this date; accepted: at most 5"),
+        (Breach("", "X", "max_count", 1, 0, 1, 10), "1 of this date; allowed: none"),
+        (Breach("", "X", "max_count", 1200, 5, 1200), "1,200 of this date; allowed: at most 5"),
         (
             Breach("", "X", "max_rate", 0.000488, 0.0001, 488, 1_000_000),
-            "0.049 % of 1,000,000 messages (488 of this date); accepted: at most 0.01 %",
+            "0.049 % of 1,000,000 messages (488 of this date); allowed: at most 0.01 %",
         ),
-        (Breach("", "X", "max_age_s", 69_414, 3600), "the oldest is 19 h 16 min old; accepted: at most 1 h old"),
-        (Breach("", "X", "max_age_s", 3_601, 3600), "the oldest is 1 h 1 s old; accepted: at most 1 h old"),
+        (Breach("", "X", "max_age_s", 69_414, 3600), "the oldest is 19 h 16 min old; allowed: at most 1 h old"),
+        (Breach("", "X", "max_age_s", 3_601, 3600), "the oldest is 1 h 1 s old; allowed: at most 1 h old"),
         (
             Breach("", "X", "max_age_s", 90_059, 90_000),
-            "the oldest is 1 d 1 h 59 s old; accepted: at most 1 d 1 h old",
+            "the oldest is 1 d 1 h 59 s old; allowed: at most 1 d 1 h old",
         ),
         (
             Breach("", "PARKED", "max_rate", 329 / 328_000, 0.001, 329, 328_000),
-            "0.1003 % of 328,000 messages (329 of this date); accepted: at most 0.1 %",
+            "0.1003 % of 328,000 messages (329 of this date); allowed: at most 0.1 %",
         ),
         (
             Breach("", "X", "max_rate", 1_000_001 / 10**9, 0.001, 1_000_001, 10**9),
-            "0.1000001 % of 1,000,000,000 messages (1,000,001 of this date); accepted: at most 0.1 %",
+            "0.1000001 % of 1,000,000,000 messages (1,000,001 of this date); allowed: at most 0.1 %",
         ),
         (
             Breach("", "X", "max_rate", 0.000001, 0.0, 1, 10**6),
-            "0.0001 % of 1,000,000 messages (1 of this date); accepted: at most 0 %",
+            "0.0001 % of 1,000,000 messages (1 of this date); allowed: at most 0 %",
         ),
     ],
 )
@@ -53,7 +53,7 @@ def test_a_breach_names_the_figure_and_its_limit(breach: Breach, words: str) -> 
 
 def test_a_breach_of_the_whole_date_names_messages_of_the_date_and_exceptions_found_now() -> None:
     assert breach_words(Breach("", "X", "max_count", 4, 0, 4), VerdictFigures(2, 2, 9)) == (
-        "2 of this date, 2 of earlier dates (found now); accepted: none"
+        "2 of this date, 2 of earlier dates (found now); allowed: none"
     )
 
 
