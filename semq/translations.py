@@ -8,10 +8,6 @@ from functools import cache
 from gettext import GNUTranslations, NullTranslations
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:  # most commands print no page
-    from jinja2 import Environment
 
 ENGLISH = "en"
 # Language | its name
@@ -36,21 +32,8 @@ class Languages:
         return str(self._translations().gettext(text)) if text else ""  # that of an empty text is the head of the file
 
     def ngettext(self, singular: str, plural: str, count: int) -> str:
-        return str(self._translations().ngettext(singular, plural, count))
-
-    def install(self, templates: "Environment") -> None:
-        """Give templates the texts, and separators in numbers: filter ``thousands``, and ``num`` of ``ngettext``."""
-        from jinja2 import pass_context
-
-        templates.install_gettext_callables(self.gettext, self.ngettext, newstyle=True)  # type: ignore[attr-defined]
-        of_jinja: Any = templates.globals["ngettext"]
-
-        @pass_context
-        def ngettext(context: object, singular: str, plural: str, count: int, **values: object) -> Any:
-            return of_jinja(context, singular, plural, count, **({"num": thousands(count)} | values))
-
-        templates.globals["ngettext"] = ngettext
-        templates.filters["thousands"] = thousands
+        """Return the text for a number; ``%(num)s`` is replaced by the number, with separators."""
+        return self._translations().ngettext(singular, plural, count).replace("%(num)s", thousands(count))
 
     def _translations(self) -> NullTranslations:
         return self._by_language.get(_current.get(), _ENGLISH)

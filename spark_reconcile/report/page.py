@@ -12,7 +12,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from jinja2.ext import Extension
 
 from semq.foreign_text import in_page
-from semq.translations import ENGLISH, used
+from semq.translations import ENGLISH, thousands, used
 from spark_reconcile.days import Calendar
 from spark_reconcile.judgement.verdicts import VERDICT
 from spark_reconcile.language import LANGUAGES
@@ -123,7 +123,8 @@ def template(calendar: Calendar, language: str, name: str = "page.html") -> Any:
         extensions=["jinja2.ext.i18n", *([FullWidthMarks] if language == "zh" else ())],
     )
     environment.policies["ext.i18n.trimmed"] = True  # a text of several lines is one of the translations, too
-    LANGUAGES.install(environment)
+    environment.install_gettext_callables(LANGUAGES.gettext, LANGUAGES.ngettext, newstyle=True)  # type: ignore[attr-defined]
+    environment.filters["thousands"] = thousands
     environment.filters["at_least_0"] = lambda number: max(number, 0)
     environment.filters["percent"] = percent
     environment.filters["seconds"] = lambda at: f"{calendar.local(at)[:19]} {calendar.local(at)[23:]}"

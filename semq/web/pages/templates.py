@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from semq.foreign_text import shown
 from semq.moments import milliseconds, moment_text, utc_text
-from semq.translations import Languages
+from semq.translations import Languages, thousands
 from semq.web.access.csrf import FIELD
 from semq.web.pages.error_words import coded
 
@@ -49,8 +49,9 @@ def environment(folders: Sequence[Path], languages: Languages) -> Environment:
         bytecode_cache=_COMPILED,
     )
     templates.policies["ext.i18n.trimmed"] = True  # a text of several lines is one of the translations, too
-    languages.install(templates)
+    templates.install_gettext_callables(languages.gettext, languages.ngettext, newstyle=True)  # type: ignore[attr-defined]
     templates.filters |= {"safe_text": safe_text, "moment": moment, "at": at, "node_name": node_name, "coded": coded}
+    templates.filters["thousands"] = thousands
     return templates
 
 
