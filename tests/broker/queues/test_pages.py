@@ -106,6 +106,15 @@ def test_returned_messages_precede_those_that_are_only_in_the_store() -> None:
     assert drain(model, queue) == list(range(40))
 
 
+def test_a_returned_message_does_not_wait_for_those_that_are_only_in_the_store() -> None:
+    _, queue = filled(40)
+    taken: list[QueueEntry] = []
+    while (entry := queue.get()) is not None:  # until a page has to be read
+        taken.append(entry)
+    queue.settle([taken[0]], Disposition.REQUEUE)
+    assert queue.get() is taken[0]
+
+
 def test_a_limit_drops_the_oldest_and_dead_letters_them() -> None:
     model = Model(window=5)
     queue = model.queue("q", max_length=30, dead_letter_exchange="", dead_letter_routing_key="dead")
