@@ -232,7 +232,13 @@ def _expect(change: str, expected: str, otherwise: str = STALE, also: str = "") 
     """Return the statement for a change that must affect ``expected`` rows (SQL). For another number the transaction
     fails with the SQLSTATE ``otherwise``. ``also``: another change."""
     also = f", also AS ({also})" if also else ""
-    return f"WITH met AS ({change} RETURNING 1){also} SELECT semq_expect(count(*), {expected}, '{otherwise}') FROM met"
+    return f"WITH met AS ({change} RETURNING 1){also} {_check('met', expected, repr(otherwise))}"
+
+
+def _check(rows: str, expected: str, otherwise: str) -> str:
+    """Return the query that fails if the number of ``rows`` is not ``expected``."""
+    # The function is called only for a wrong number: a call of PL/pgSQL costs as much as a small statement.
+    return f"SELECT semq_expect(count(*), {expected}, {otherwise}) FROM {rows} HAVING count(*) <> {expected}"
 
 
 CHANGES_FROM = 4  # first parameter of changed columns, after object ids, custodians and earlier status
@@ -251,7 +257,7 @@ def _may_end(parameter: int) -> str:
 WRITE: dict[str, str] = {
     "begin": "BEGIN ISOLATION LEVEL READ COMMITTED",
     "rollback": "ROLLBACK",
-    "lease": f"SELECT semq_expect(count(*), 1, '{FENCED}') FROM ({OWNED.format('$1')}) l",
+    "lease": _check(f"({OWNED.format('$1')}) l", "1", repr(FENCED)),
     "renew": _expect(
         "UPDATE store_lease SET until = clock_timestamp() + $2::bigint * interval '1 ms' WHERE epoch = $1", "1", FENCED
     ),
@@ -380,8 +386,7 @@ WRITE: dict[str, str] = {
             WHERE c.first = excluded.first AND c.before = excluded.before AND c.count < excluded.count
             RETURNING 1
         )
-        SELECT semq_expect(count(*), 1, CASE WHEN EXISTS (SELECT FROM lease) THEN '{STALE}' ELSE '{FENCED}' END)
-        FROM met""",
+        {_check("met", "1", f"CASE WHEN EXISTS (SELECT FROM lease) THEN '{STALE}' ELSE '{FENCED}' END")}""",
     "KeptKey": """
         INSERT INTO semq_session_key (id, peer, key_id, alg, kept) VALUES ($1, $2, $3, $4, $5)
         ON CONFLICT (id) DO NOTHING""",
