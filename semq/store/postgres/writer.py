@@ -65,7 +65,7 @@ BYTES_MAX = 16 * 1024 * 1024  # of new bodies
 WORKS_MAX = 1000  # pieces of work
 KEYS_MAX = 4000  # keys in the needs of the work
 TURN_S = 0.01  # time of deciding or notifying after which other tasks run
-COPY_FROM = 10  # new rows of a unit that is written by COPY, which costs further round trips
+COPY_FROM = 24  # new rows of a unit that is written by COPY, which costs a second round trip
 
 
 class Writer:
