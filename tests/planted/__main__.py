@@ -23,7 +23,6 @@ SURVIVORS: dict[str, str] = {
     "documents by SQL that are being withdrawn are read": "the unit decides whether it is accepted or withdrawn; both"
     " answers are true, and the guard only makes the withdrawal likelier",
     "exchanges in a circle are followed for ever": "the test that meets it does not end",
-    "a returned message waits behind pages": "the next page is read first, then the order is right: only slower",
 }
 
 
