@@ -9,12 +9,12 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -27,6 +27,9 @@ from spark_reconcile.run import runs
 from spark_reconcile.settings import ReconcileSettings, load
 from spark_reconcile.storage import Place
 
+if TYPE_CHECKING:
+    from spark_reconcile.run.job import RunResult
+
 Arguments = argparse.Namespace
 CONFIG_VARIABLE = "SEMQ_CONFIG"  # environment variable of all commands of semq
 DESCRIPTION = "Compare what sender, hub and receiver recorded about each message of a business date."
@@ -36,6 +39,7 @@ EXIT_STATUSES = (
     "process reconciles this date or writes this extract; 7 published without some sources; 65 an extract or a repair "
     "list is unusable; 2 usage; 69 database, node, storage, Java or Spark unavailable; 78 settings; 1 refused or failed"
 )
+CommandResult = tuple[int, runs.Facts]  #: exit code and JSON result
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +47,13 @@ class ReconcileCommand:
     """A row of the table of commands."""
 
     name: str
-    function: Callable[[Arguments, ReconcileSettings, Clock], tuple[int, Any]]  #: returns exit code and JSON result
+    function: Callable[[Arguments, ReconcileSettings, Clock], CommandResult]
     options: tuple[str, ...]
     help: str
 
 
 # Options and positional arguments: name, arguments of ``add_argument``.
-OPTIONS: dict[str, dict[str, Any]] = {
+OPTIONS: dict[str, Mapping[str, Any]] = {
     "--config": {"type": Path, "metavar": "FILE", "help": "the node's TOML file, with the settings in [reconcile]; "
                  f"default: {CONFIG_VARIABLE}"},
     "--institution": {"metavar": "ID", "help": "the institution, if the file has several"},
@@ -98,7 +102,7 @@ def _print_message(text: str) -> None:
     print(shown(text), file=sys.stderr)
 
 
-def _run(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
+def _run(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> CommandResult:
     result = _reconcile(_date(arguments, settings, clock), arguments, settings, clock)
     counts = ", ".join(f"{name} {count:,}" for name, count in result.verdicts.items() if count)
     _print_message(f"{result.business_date}: {result.outcome}; {result.messages:,} messages: {counts or 'none'}")
@@ -106,7 +110,7 @@ def _run(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tup
     return result.exit_code, result.facts()
 
 
-def _reconcile(day: date, arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> Any:
+def _reconcile(day: date, arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> "RunResult":
     # Imported here because Spark's import is slow: `status` and `--help` answer immediately.
     from spark_reconcile.extracts.signatures import signer_of_config, verifier
     from spark_reconcile.progress import Progress
@@ -129,7 +133,7 @@ def _reconcile(day: date, arguments: Arguments, settings: ReconcileSettings, clo
     return result
 
 
-def _backfill(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
+def _backfill(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> CommandResult:
     first, last = parse_date(arguments.first), parse_date(arguments.last)
     if last < first or (last - first).days > 3660:
         raise BadRunRequest(
@@ -141,10 +145,10 @@ def _backfill(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -
 
 def _run_dates(
     days: Iterable[date], arguments: Arguments, settings: ReconcileSettings, clock: Clock, *, only_missing: bool
-) -> tuple[int, Any]:
+) -> CommandResult:
     from spark_reconcile.nightly import is_up_to_date
 
-    results: list[dict[str, Any]] = []
+    results: list[runs.Facts] = []
     for day in days:
         if only_missing and is_up_to_date(settings, day):
             results.append({"business_date": day.isoformat(), "outcome": "kept", "exit_code": 0})
@@ -155,7 +159,7 @@ def _run_dates(
     return code, {"outcome": "good" if code == 0 else "not_good", "exit_code": code, "runs": results}
 
 
-def _nightly(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
+def _nightly(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> CommandResult:
     from spark_reconcile import nightly, notice
 
     last = which_date(None, settings.calendar, clock)
@@ -169,7 +173,7 @@ def _nightly(arguments: Arguments, settings: ReconcileSettings, clock: Clock) ->
     return code, {**facts, "exit_code": code}
 
 
-def _schedule(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
+def _schedule(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> CommandResult:
     from spark_reconcile.nightly import keep_schedule
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -185,9 +189,9 @@ def _common_exit_code(failures: Sequence[int]) -> int:
     return failures[0] if len(set(failures)) == 1 else 3
 
 
-def _backfill_date(day: date, arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> dict[str, Any]:
+def _backfill_date(day: date, arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> runs.Facts:
     try:
-        facts: dict[str, Any] = _reconcile(day, arguments, settings, clock).facts()
+        facts = _reconcile(day, arguments, settings, clock).facts()
     except SemqError as error:
         _print_message(error.advice())
         failed = {"outcome": outcome_of(error), "exit_code": exit_code_of(error), "error": error.advice()}
@@ -197,7 +201,7 @@ def _backfill_date(day: date, arguments: Arguments, settings: ReconcileSettings,
     }
 
 
-def _status(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
+def _status(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> CommandResult:
     reports = Place.at(settings.reports)
     dates = []
     for day in runs.dates(reports):
@@ -215,7 +219,7 @@ def _status(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> 
     return 0, {"dates": dates}
 
 
-def _diff(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
+def _diff(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> CommandResult:
     from spark_reconcile.run.diff import changed_verdicts, diff
     from spark_reconcile.spark import session
 
@@ -236,26 +240,26 @@ def _diff(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tu
     return 0, difference
 
 
-def _extract(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
+def _extract(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> CommandResult:
     from spark_reconcile.extracts.extraction import extract
 
     return extract(arguments, settings, clock, _print_message)
 
 
-def _collect(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
+def _collect(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> CommandResult:
     from spark_reconcile.extracts.extraction import collect
 
     return collect(arguments, settings, clock, _print_message)
 
 
-def _apply(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
+def _apply(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> CommandResult:
     from spark_reconcile.repair.acts import apply
 
     day = None if arguments.list else _date(arguments, settings, clock)
     return apply(arguments, settings, day, clock, _print_message)
 
 
-def _plant(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> tuple[int, Any]:
+def _plant(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> CommandResult:
     from spark_reconcile.extracts.defects import plant
     from spark_reconcile.extracts.signatures import signer_of_node
     from spark_reconcile.node import node_settings
@@ -327,15 +331,15 @@ def main(arguments: Sequence[str] | None = None, clock: Clock | None = None) -> 
     return code
 
 
-def _run_command(arguments: Arguments, clock: Clock) -> tuple[int, Any]:
+def _run_command(arguments: Arguments, clock: Clock) -> CommandResult:
     try:
-        result: tuple[int, Any] = arguments.function(arguments, _settings(arguments), clock)
+        result: CommandResult = arguments.function(arguments, _settings(arguments), clock)
     except OSError as error:
         raise StorageAway(why=str(error)[:500]) from error
     return result
 
 
-def _error_result(outcome: str, code: int, error: str) -> dict[str, Any]:
+def _error_result(outcome: str, code: int, error: str) -> runs.Facts:
     return {"outcome": outcome, "exit_code": code, "messages": 0, "verdicts": {}, "report": "", "error": error}
 
 

@@ -6,7 +6,7 @@
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -106,7 +106,7 @@ class ReconcileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         return {**DEFAULT_LIMITS, **self.thresholds}
 
 
-def from_table(table: Mapping[str, Any]) -> ReconcileSettings:
+def from_table(table: Mapping[str, object]) -> ReconcileSettings:
     """Read settings from a ``[reconcile]`` table. Raises BadSettings."""
     try:
         settings = msgspec.convert(dict(table), ReconcileSettings)

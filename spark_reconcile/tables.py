@@ -8,6 +8,8 @@ import pyarrow.parquet as pq
 
 from spark_reconcile.storage import Place
 
+Row = dict[str, Any]  #: a row of a table, by column
+
 
 def read_batches(table: Place) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a table in order, as batches; none if the table does not exist."""
@@ -17,16 +19,16 @@ def read_batches(table: Place) -> Iterator[pa.RecordBatch]:
                 yield from parquet.iter_batches(batch_size=20_000)
 
 
-def read_rows(table: Place) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a table in order, as dictionaries by column."""
+def read_rows(table: Place) -> Iterator[Row]:
+    """Yield the rows of a table in order."""
     for batch in read_batches(table):
         yield from rows_of(batch)
 
 
-def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+def rows_of(batch: pa.RecordBatch) -> list[Row]:
     """Return the rows of a batch. Invalid bytes in texts are replaced, because Spark does not check ledgers' texts."""
     try:
-        rows: list[dict[str, Any]] = batch.to_pylist()
+        rows: list[Row] = batch.to_pylist()
     except UnicodeDecodeError:
         texts = [index for index, column in enumerate(batch.columns) if pa.types.is_string(column.type)]
         for index in texts:

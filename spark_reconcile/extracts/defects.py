@@ -6,7 +6,7 @@ moved back in time, so that the message is not in flight. The extracts are read 
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow.parquet as pq
 
@@ -18,11 +18,11 @@ from spark_reconcile.extracts.extract import Extract, LedgerOrigin, batches_of
 from spark_reconcile.extracts.manifest import Manifest, Sign
 from spark_reconcile.sources.inputs import gather
 from spark_reconcile.storage import Place
+from spark_reconcile.tables import Row as Line
 
 S, H, R = Side.SENDER, Side.HUB, Side.RECEIVER
 MOVED_BACK_MS = 60_000
 ROWS_MAX = 1_000_000
-Line = dict[str, Any]
 Change = Callable[[list[Line]], list[Line]]
 
 

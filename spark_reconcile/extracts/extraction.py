@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import psycopg
@@ -60,7 +59,7 @@ class ExtractionTask:
 
 def extract(
     arguments: Arguments, settings: ReconcileSettings, clock: Clock, print_message: PrintMessage
-) -> tuple[int, Any]:
+) -> tuple[int, dict[str, object]]:
     """Extract one date, or with ``--nightly`` those of the last NIGHTS completed dates that have no complete extract.
 
     If a target is configured, deliver the extracts; with ``--nightly`` also unsent ones of the last NIGHTS dates.
@@ -240,7 +239,7 @@ def _connected(url: str) -> Iterator[psycopg.Connection]:
 
 def collect(
     arguments: Arguments, settings: ReconcileSettings, clock: Clock, print_message: PrintMessage
-) -> tuple[int, Any]:
+) -> tuple[int, dict[str, object]]:
     """Move delivered extracts from an inbox to the hub's storage, until no document arrives for ``--idle`` seconds.
 
     The exit code is 65 if a document was refused. With ``settings.trust``, extracts need signatures.

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -189,6 +189,6 @@ def _matches_calendar(m: Manifest) -> bool:
     return all(difference <= 3 * _HOUR_MS for difference in differences)
 
 
-def canonical(value: Any) -> bytes:
+def canonical(value: object) -> bytes:
     """Return JSON with sorted keys."""
     return msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=2) + b"\n"

@@ -9,7 +9,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import date
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from semq.app import Client, NoAnswer, NodeBusy, NodeUnreachable, RefusedByNode
 from semq.clock import Clock
@@ -26,7 +26,7 @@ PrintMessage = Callable[[str], None]
 UNKNOWN_OR_ENDED = ("SEMQ-1207", "SEMQ-1208")  # the node does not know the message, or the message has ended
 CLASS_3 = 3
 PATIENCE_S = 15.0  # longest wait for an unavailable node; short, because a person waits
-UNKNOWN_MESSAGE: Mapping[str, Any] = {}  # the row of a message that the node does not know
+UNKNOWN_MESSAGE: Mapping[str, object] = {}  # the row of a message that the node does not know
 
 
 class RepairAct(NamedTuple):
@@ -77,7 +77,7 @@ def apply(
     day: date | None,
     clock: Clock,
     print_message: PrintMessage,
-) -> tuple[int, Any]:
+) -> tuple[int, runs.Facts]:
     """Read this node's repair list and apply it; without ``--yes`` print what would be done.
 
     The exit code is 1 if a deed failed. ``day``: None if ``--list`` names the folder. Raises NoSuchRun, BadRepairList,
@@ -152,7 +152,7 @@ async def apply_deed(client: Client, line: RepairLine, *, is_real: bool) -> Deed
             return DeedResult(line.lk0, line.deed, "left", "it has not ended at its sender")
         if not is_real:
             return DeedResult(line.lk0, line.deed, "planned", act.description)
-        arguments: dict[str, Any] = {"why": f"reconciliation: {line.finding}"}
+        arguments: dict[str, object] = {"why": f"reconciliation: {line.finding}"}
         arguments |= {"ids": [line.lk0]} if act.operation == "failed.remove" else {"id": line.lk0}
         await client.request(act.operation, arguments, repeat=False)
     except RefusedByNode as error:
@@ -163,7 +163,7 @@ async def apply_deed(client: Client, line: RepairLine, *, is_real: bool) -> Deed
     return DeedResult(line.lk0, line.deed, "done", act.description)
 
 
-async def _row(client: Client, lk0: str, side: str) -> Mapping[str, Any] | None:
+async def _row(client: Client, lk0: str, side: str) -> Mapping[str, object] | None:
     """Return the row of a message in the queue of a side: None if it has left the queue, or UNKNOWN_MESSAGE."""
     queue = "inbound" if side == "receiver" else "outbound"
     try:
@@ -175,7 +175,7 @@ async def _row(client: Client, lk0: str, side: str) -> Mapping[str, Any] | None:
     return row if row.get("side") == queue and not row.get("cleaned") else None
 
 
-def _is_resolved(act: RepairAct, row: Mapping[str, Any]) -> bool:
+def _is_resolved(act: RepairAct, row: Mapping[str, object]) -> bool:
     """Whether the message has an outcome (sender, hub), or no acknowledgement of it is owed (receiver)."""
     if act.side != "receiver":
         return row.get("outcome") is not None

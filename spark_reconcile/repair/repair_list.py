@@ -8,7 +8,7 @@ leaves a deed that it does not know, row by row. The index is signed if the hub 
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 import msgspec
@@ -49,7 +49,7 @@ class RepairIndex(NamedTuple):
     run: str
     fingerprint: str
     #: by node: ``file``, ``rows``, ``sha256`` of its list
-    nodes: dict[str, dict[str, Any]]
+    nodes: dict[str, dict[str, object]]
 
 
 def write_lists(exceptions: "DataFrame", place: Place, staging: Place, index: RepairIndex) -> dict[str, int]:
@@ -72,7 +72,7 @@ def write_lists(exceptions: "DataFrame", place: Place, staging: Place, index: Re
     return deeds
 
 
-def _written(target: Place, parts: Iterable[Place], deeds: dict[str, int]) -> dict[str, Any]:
+def _written(target: Place, parts: Iterable[Place], deeds: dict[str, int]) -> dict[str, object]:
     """Write a list from Spark's files, and count its deeds; return its entry of the index."""
     rows = 0
     with target.writer() as stream:
@@ -108,7 +108,7 @@ def read_repair(place: Place, node: str, verify: Verify | None = None) -> list[R
     return lines
 
 
-def _read(place: Place, entry: Mapping[str, Any]) -> list[RepairLine]:
+def _read(place: Place, entry: Mapping[str, object]) -> list[RepairLine]:
     file = place / str(entry.get("file")).rpartition("/")[2]
     if file.size() < 0:
         raise _bad("The list of this node is missing beside its index.", "MISSING", file)
@@ -120,12 +120,12 @@ def _read(place: Place, entry: Mapping[str, Any]) -> list[RepairLine]:
         raise _bad("The list cannot be read.", "UNKNOWN_SCHEMA", file) from error
 
 
-def _entry(place: Place, node: str, verify: Verify | None) -> Mapping[str, Any] | None:
+def _entry(place: Place, node: str, verify: Verify | None) -> Mapping[str, object] | None:
     """Check the index and return its entry for a node; None if the index has no entry for it."""
     try:
-        index = msgspec.json.decode((place / INDEX).read(_INDEX_MAX), type=dict[str, Any])
+        index = msgspec.json.decode((place / INDEX).read(_INDEX_MAX), type=dict[str, object])
         signature = msgspec.convert(index.pop("signature", None), Signature | None)
-        nodes = msgspec.convert(index.get("nodes"), dict[str, dict[str, Any]])
+        nodes = msgspec.convert(index.get("nodes"), dict[str, dict[str, object]])
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise _bad("The index of the repair lists cannot be read.", "UNKNOWN_SCHEMA", place / INDEX) from error
     if verify is not None and signature is None:

@@ -26,7 +26,6 @@ The page needs no network and no script. Most of its numbers are also in summary
 
 import json
 from datetime import date
-from typing import Any
 
 from semq.clock import Clock
 from semq.translations import CHOICES
@@ -45,9 +44,10 @@ from spark_reconcile.report.summary import summary
 from spark_reconcile.report.words import pair_name
 from spark_reconcile.report.work import work
 from spark_reconcile.run import readings, runs
-from spark_reconcile.run.runs import SUMMARY
+from spark_reconcile.run.runs import SUMMARY, History
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
+from spark_reconcile.tables import Row
 
 PAIR_DAYS = 14  # dates of the details of a pair
 PAIRS = "pairs.parquet"
@@ -58,7 +58,7 @@ def write_report(
     findings: Findings,
     place: Place,
     settings: ReconcileSettings,
-    history: list[tuple[date, dict[str, Any]]],
+    history: History,
     clock: Clock,
     begun: float,
 ) -> None:
@@ -78,7 +78,7 @@ def write_report(
     lines = readings.stories(findings.exception_lines, [row["lk0"] for row in exceptions.sample])
     rows = work(readings.exceptions_by_pair(findings.cells), findings)
     facts = summary(findings, pairs, exceptions, rows)
-    content = PageContent(findings, facts, pairs, exceptions, lines, history, _deeds(place), rows)
+    content = PageContent(findings, pairs, exceptions, lines, history, _deeds(place), rows)
     for language in CHOICES:
         (place / report_name(language)).write(render(content, settings, language).encode())
     write_partners(place / "exceptions.parquet", place / PARTNERS, findings, settings)
@@ -90,7 +90,7 @@ def write_report(
 def _pairs(findings: Findings, place: Place, settings: ReconcileSettings, days: list[date]) -> Pairs:
     sheet, shown, worst, institutions = write_pairs(place / PAIRS, place / "pairs.csv", settings, findings.breaches)
     names = [pair.name for pair in shown]
-    cells: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    cells: dict[str, list[Row]] = {name: [] for name in names}
     for cell in readings.drill(findings.cells, names):
         cells[pair_name(cell["sender"], cell["receiver"])].append(cell)
     nodes = worst_nodes(shown)

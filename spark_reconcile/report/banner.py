@@ -5,20 +5,18 @@ next step, the most urgent verdict first; a threshold of the whole date also has
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from spark_reconcile.judgement.verdicts import URGENCY, VERDICT
 from spark_reconcile.language import _, headline
 from spark_reconcile.report.figures import VerdictFigures
 from spark_reconcile.report.findings import Findings
 from spark_reconcile.report.pairs import Pair, Pairs
-from spark_reconcile.report.sections import breach_words
+from spark_reconcile.report.sections import Shown, breach_words
 from spark_reconcile.report.work import PartyWork
 from spark_reconcile.run.limits import Breach
 from spark_reconcile.sources.gaps import Gap
 from spark_reconcile.sources.inputs import THE_HUB, UNKNOWN_STORE
 
-Row = dict[str, Any]
 ANALYSTS_STEP = "Ask why there are so many of them, or change the threshold."
 # Sign, CSS class and heading of each outcome.
 OUTCOMES = {
@@ -29,7 +27,7 @@ OUTCOMES = {
 }
 
 
-def banner(findings: Findings, pairs: Pairs, rows: Sequence[PartyWork], anchors: Mapping[str, str]) -> Row:
+def banner(findings: Findings, pairs: Pairs, rows: Sequence[PartyWork], anchors: Mapping[str, str]) -> Shown:
     """Return the contents of the banner.
 
     ``rows``: the work of all parties. ``anchors``: by verdict, the anchor of its first exceptions on the page.
@@ -66,7 +64,7 @@ def _urgency(breach: Breach) -> tuple[int, bool, int, str, str]:
     return URGENCY.index(breach.verdict), bool(breach.pair), -breach.messages, breach.pair, breach.what
 
 
-def _breach(breach: Breach, findings: Findings, pairs: Pairs, anchors: Mapping[str, str]) -> Row:
+def _breach(breach: Breach, findings: Findings, pairs: Pairs, anchors: Mapping[str, str]) -> Shown:
     verdict = VERDICT[breach.verdict]
     pair_anchors = {pair.name: f"p{number}" for number, pair in enumerate(pairs.shown, 1)}
     pair: Pair | None = next((pair for pair in pairs.shown if pair.name == breach.pair), None)
@@ -98,7 +96,7 @@ UNKNOWN_STEPS = {
 }
 
 
-def _gap(gap: Gap, findings: Findings) -> Row:
+def _gap(gap: Gap, findings: Findings) -> Shown:
     if gap.is_late:
         return {"gap": gap, "command": f"semq reconcile backfill --from {gap.day} --to {findings.day}"}
     step = UNKNOWN_STEPS.get(gap.name)

@@ -4,27 +4,28 @@ nodes.
 
 from collections.abc import Sequence
 from datetime import date
+from typing import NamedTuple
 
 from spark_reconcile.judgement.verdicts import VERDICTS
 from spark_reconcile.report.findings import Findings
 from spark_reconcile.report.pairs import DateCount, Pair, Pairs
-from spark_reconcile.report.sections import ages, breach_words, latency, limit_words
-from spark_reconcile.report.stories import Row
+from spark_reconcile.report.sections import Shown, ages, breach_words, latency, limit_words
+from spark_reconcile.report.stories import FindingText, MessageText
 from spark_reconcile.report.words import pair_name
 from spark_reconcile.settings import ReconcileSettings
 
 MATRIX_NODES = 12
 
 
-def pair_details(findings: Findings, pairs: Pairs, groups: Sequence[Row], settings: ReconcileSettings) -> list[Row]:
+def pair_details(
+    findings: Findings, pairs: Pairs, groups: Sequence[FindingText], settings: ReconcileSettings
+) -> list[Shown]:
     """Return the details of every shown pair, the worst first. ``groups``: the exceptions on the page, by finding."""
-    by_pair: dict[str, list[Row]] = {}
+    by_pair: dict[str, list[tuple[FindingText, MessageText]]] = {}
     for group in groups:
-        for message in group["messages"]:
-            name = pair_name(message["row"]["sender"], message["row"]["receiver"])
-            by_pair.setdefault(name, []).append(
-                {**message, "verdict": group["verdict"], "words": group["words"], "step": group["step"]}
-            )
+        for message in group.messages:
+            name = pair_name(message.row["sender"], message.row["receiver"])
+            by_pair.setdefault(name, []).append((group, message))
     return [
         {
             "anchor": f"p{number}",
@@ -42,13 +43,13 @@ def pair_details(findings: Findings, pairs: Pairs, groups: Sequence[Row], settin
     ]
 
 
-def _verdicts(pair: Pair, pairs: Pairs, findings: Findings, settings: ReconcileSettings) -> list[Row]:
+def _verdicts(pair: Pair, pairs: Pairs, findings: Findings, settings: ReconcileSettings) -> list[Shown]:
     limits = settings.pair_thresholds.get(pair.name, {})
     exceeded = {breach.verdict for breach in findings.breaches if breach.pair == pair.name}
     oldest: dict[str, int] = {}
     for row in pairs.tallies[pair.name].by_finding:
-        if row["oldest_at"] is not None:
-            oldest[row["verdict"]] = min(row["oldest_at"], oldest.get(row["verdict"], row["oldest_at"]))
+        if row.oldest_at is not None:
+            oldest[row.verdict] = min(row.oldest_at, oldest.get(row.verdict, row.oldest_at))
     return [
         {"verdict": verdict, "figures": pair.figures(verdict.name),
          "limit": limit_words(limits.get(verdict.name)), "breached": verdict.name in exceeded,
@@ -73,13 +74,22 @@ def worst_nodes(shown: Sequence[Pair]) -> list[str]:
     return sorted(exceptions, key=lambda node: (-exceptions[node], node))[:MATRIX_NODES]
 
 
-def matrix(pairs: Pairs) -> Row:
+class Matrix(NamedTuple):
+    """The exceptions by sender (rows) and receiver (columns)."""
+
+    nodes: list[str]
+    rows: list[tuple[str, list[Shown]]]
+    has_all_nodes: bool
+    has_exceptions: bool
+
+
+def matrix(pairs: Pairs) -> Matrix:
     """Return the exceptions by sender and receiver, with those of earlier dates, as rows of shaded cells."""
     anchors = {pair.name: f"p{number}" for number, pair in enumerate(pairs.shown, 1)}
     nodes = sorted(worst_nodes(pairs.shown))
     most = max((counts.exceptions + counts.carried_exceptions for counts in pairs.matrix.values()), default=0)
 
-    def cell(sender: str, receiver: str) -> Row:
+    def cell(sender: str, receiver: str) -> Shown:
         name = pair_name(sender, receiver)
         counts = pairs.matrix.get(name)
         exceptions = counts.exceptions + counts.carried_exceptions if counts else 0
@@ -89,9 +99,5 @@ def matrix(pairs: Pairs) -> Row:
             "count": exceptions, "is_known": counts is not None, "shade": f"{shade:.2f}", "anchor": anchors.get(name)
         }  # fmt: skip
 
-    return {
-        "nodes": nodes,
-        "rows": [{"sender": sender, "cells": [cell(sender, receiver) for receiver in nodes]} for sender in nodes],
-        "has_all_nodes": len(nodes) == pairs.institutions,
-        "has_exceptions": most > 0,
-    }
+    rows = [(sender, [cell(sender, receiver) for receiver in nodes]) for sender in nodes]
+    return Matrix(nodes, rows, has_all_nodes=len(nodes) == pairs.institutions, has_exceptions=most > 0)

@@ -5,7 +5,7 @@ number.
 """
 
 from collections.abc import Collection, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from spark_reconcile.judgement.verdicts import VERDICT, advice
 from spark_reconcile.report.sheets import SheetSize, write_sheet
@@ -13,9 +13,7 @@ from spark_reconcile.report.steps import next_steps
 from spark_reconcile.report.words import age, app_key_type, pair_name
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
-from spark_reconcile.tables import read_rows
-
-Row = dict[str, Any]
+from spark_reconcile.tables import Row, read_rows
 
 PER_PAIR = 6  # exceptions chosen of each pair on the page
 PER_PAIR_AND_FINDING = 2  # largest number of these with the same finding
@@ -123,7 +121,7 @@ class _Sample:
         return [self._kept[number] for number in sorted(self._kept)]
 
 
-def _cells(row: Row, settings: ReconcileSettings, day: str, hub: str) -> list[Any]:
+def _cells(row: Row, settings: ReconcileSettings, day: str, hub: str) -> list[object]:
     steps = next_steps(row, day, hub)
     at, command = (steps[0].node or steps[0].side, steps[0].command) if steps else (None, None)
     values = {**row, **_derived(row, settings), "at": at, "command": command}

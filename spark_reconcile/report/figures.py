@@ -5,7 +5,9 @@ the first.
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import msgspec
 
 from spark_reconcile.language import _
 
@@ -44,13 +46,26 @@ class VerdictFigures(NamedTuple):
         return VerdictFigures(*map(sum, zip(self, other, strict=True)))
 
 
-def figures(rows: Iterable[dict[str, Any]]) -> VerdictFigures:
-    """Add up rows with the fields ``scope``, ``messages`` and ``turned`` (messages that have become exceptions)."""
+class FindingCount(msgspec.Struct):
+    """Sums over the messages of one scope with one finding."""
+
+    scope: str  #: date or carried
+    verdict: str
+    finding: str
+    messages: int = 0
+    bytes: int = 0
+    resends: int = 0
+    turned: int = 0  #: messages that have become exceptions in this run
+    pieces: int = 0
+    oldest_at: int | None = None
+
+
+def figures(rows: Iterable[FindingCount]) -> VerdictFigures:
+    """Add up counts."""
     total = VerdictFigures()
     for row in rows:
-        if row["scope"] == "date":
-            total = total.plus(VerdictFigures(row["messages"]))
+        if row.scope == "date":
+            total = total.plus(VerdictFigures(row.messages))
         else:
-            turned = row["turned"] or 0
-            total = total.plus(VerdictFigures(0, turned, row["messages"] - turned))
+            total = total.plus(VerdictFigures(0, row.turned, row.messages - row.turned))
     return total

@@ -7,11 +7,11 @@ delivered in less time.
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from semq.store.rows import Event, Side
+from spark_reconcile.tables import Row
 
-Row = dict[str, Any]
 _S, _H, _R = Side.SENDER, Side.HUB, Side.RECEIVER
 
 

@@ -4,11 +4,12 @@ Runs of equal inputs and history give equal pages. The templates escape texts of
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
 from jinja2.ext import Extension
 
 from semq.foreign_text import in_page
@@ -24,7 +25,9 @@ from spark_reconcile.report.labels import labelled
 from spark_reconcile.report.pairs import Pairs
 from spark_reconcile.report.words import age, event_words, percent, side_word
 from spark_reconcile.report.work import PartyWork
+from spark_reconcile.run.runs import History
 from spark_reconcile.settings import ReconcileSettings
+from spark_reconcile.tables import Row
 
 BREACHES_SHOWN = 30
 DOCUMENTS_SHOWN = 20  # documents in pieces that are not MATCHED
@@ -38,11 +41,10 @@ class PageContent(NamedTuple):
     """The contents of a page."""
 
     findings: Findings
-    facts: dict[str, Any]  #: summary.json
     pairs: Pairs
     exceptions: Exceptions
-    lines: Mapping[str, list[dict[str, Any]]]  #: ledger lines by LK0
-    history: sections.History
+    lines: Mapping[str, list[Row]]  #: ledger lines by LK0
+    history: History
     repair: Mapping[str, int]  #: number of deeds by node
     work: list[PartyWork]
 
@@ -56,10 +58,9 @@ def render(content: PageContent, settings: ReconcileSettings, language: str = EN
 def _render(content: PageContent, settings: ReconcileSettings, language: str) -> str:
     f = content.findings
     groups = stories.by_finding(f, content.exceptions.sample, content.lines, content.pairs)
-    anchors = {group["verdict"].name: f"f-{group['finding']}" for group in reversed(groups)}
-    page: str = template(f.calendar, language).render(
+    anchors = {group.verdict.name: f"f-{group.finding}" for group in reversed(groups)}
+    page = template(f.calendar, language).render(
         f=f,
-        facts=content.facts,
         language=language,
         banner=banner(f, content.pairs, content.work, anchors),
         anchors=anchors,
@@ -81,7 +82,7 @@ def _render(content: PageContent, settings: ReconcileSettings, language: str) ->
         pairs=content.pairs,
         matrix=drill.matrix(content.pairs),
         drill=drill.pair_details(f, content.pairs, groups, settings),
-        trend=sections.trend(f, content.facts, content.history),
+        trend=sections.trend(f, content.history),
         ages=sections.ages(f.tally),
         latency=sections.latency(f.tally),
         groups=groups,
@@ -111,7 +112,7 @@ class FullWidthMarks(Extension):
 
 
 @cache
-def template(calendar: Calendar, language: str, name: str = "page.html") -> Any:
+def template(calendar: Calendar, language: str, name: str = "page.html") -> Template:
     """Return a template for a language; times are written in the zone of the calendar."""
     environment = Environment(
         # Packages, not folders: a cluster may have them as a zip. The second one has look.css.
@@ -132,11 +133,10 @@ def template(calendar: Calendar, language: str, name: str = "page.html") -> Any:
     return environment.get_template(name)
 
 
-def _lines(findings: Findings) -> list[dict[str, Any]]:
-    sums: dict[tuple[int, int], int] = {}
+def _lines(findings: Findings) -> list[sections.Shown]:
+    sums = Counter[tuple[int, int]]()
     for row in findings.lines:
-        key = (row["side"] or 0, row["event"] or 0)
-        sums[key] = sums.get(key, 0) + row["lines"]
+        sums[row.side or 0, row.event or 0] += row.lines
     return [
         {"side": side_word(side), "event": event_words(side, event), "lines": count}
         for (side, event), count in sorted(sums.items())

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -122,7 +122,7 @@ def write_pairs(
                 shown.append(pair)
             yield pair
 
-    def cells(pair: Pair) -> list[Any]:
+    def cells(pair: Pair) -> list[object]:
         share = round(pair.exceptions / pair.messages, 6) if pair.messages else ""
         oldest = settings.calendar.local(pair.oldest_at) if pair.oldest_at is not None else ""
         return [

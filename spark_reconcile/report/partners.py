@@ -6,7 +6,6 @@ document of others, no line of another node's ledger, no name of an institution 
 
 import re
 from collections import Counter
-from typing import Any
 
 from semq.foreign_text import in_page
 from semq.translations import used
@@ -18,9 +17,8 @@ from spark_reconcile.report.steps import next_steps
 from spark_reconcile.report.words import app_key_type
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
-from spark_reconcile.tables import read_rows
+from spark_reconcile.tables import Row, read_rows
 
-Row = dict[str, Any]
 FOLDER = "partners"
 PARTNERS_MAX = 1000  # pages of a run
 ROWS_MAX = 100  # exceptions on a page
@@ -62,7 +60,7 @@ def _page(
     described = [_described(partner, row, findings) for row in kept]
     known = {partner, *(row["other"] for row in described)}
     with used(language):
-        page: str = template(findings.calendar, language, "partner.html").render(
+        page = template(findings.calendar, language, "partner.html").render(
             language=language,
             partner=partner,
             names={node: name for node, name in settings.names.items() if node in known},

@@ -1,8 +1,8 @@
 """The parts of the page about the whole date: verdicts, sources, trend, ages and latency."""
 
-from collections.abc import Sequence
-from datetime import date, timedelta
-from typing import Any
+from collections import Counter
+from datetime import timedelta
+from typing import NamedTuple
 
 from semq.durations import classes, duration, longer
 from spark_reconcile.judgement.assessment import AGES, LATENCIES
@@ -12,18 +12,19 @@ from spark_reconcile.report.figures import VerdictFigures
 from spark_reconcile.report.findings import Findings, Tally
 from spark_reconcile.report.words import off_by, percent_above
 from spark_reconcile.run.limits import Breach
+from spark_reconcile.run.runs import Facts, History
 from spark_reconcile.settings import Limit, ReconcileSettings
 from spark_reconcile.sources.clocks import WRONG_FROM_MS, Skew
 from spark_reconcile.sources.gaps import Gap
-from spark_reconcile.sources.inputs import STATE, Source
+from spark_reconcile.sources.inputs import STATE, Source, State
 
 TREND_DAYS = 30
 CHART_REM = 6  # height of the highest bar of the trend
 KINDS = ("exception", "open", "fine")  # kinds of verdicts in the order of the page
-History = Sequence[tuple[date, dict[str, Any]]]
+Shown = dict[str, object]  #: contents of a table or a part, by the names in its template
 
 
-def verdicts(findings: Findings, settings: ReconcileSettings) -> list[dict[str, Any]]:
+def verdicts(findings: Findings, settings: ReconcileSettings) -> list[Shown]:
     """Return all verdicts with their counts and thresholds, exceptions first."""
     breached = {breach.verdict for breach in findings.breaches if not breach.pair}
     return [
@@ -67,47 +68,53 @@ def _accepted(what: str, value: float) -> str:
     return _("at most %(value)s old") % {"value": duration(int(value), 4)}
 
 
-def sources(findings: Findings, settings: ReconcileSettings) -> dict[str, list[dict[str, Any]]]:
+class SourceText(NamedTuple):
+    """A ledger in words."""
+
+    of: Source
+    called: str  #: the name of its institution
+    state: State
+    note: str
+    clock: str
+    is_clock_wrong: bool
+    unjudged: int  #: messages that cannot be judged without it
+
+
+def sources(findings: Findings, settings: ReconcileSettings) -> dict[str, list[SourceText]]:
     """Return the ledgers that need attention, and those that are in order."""
-    trouble: list[dict[str, Any]] = []
-    fine: list[dict[str, Any]] = []
+    trouble: list[SourceText] = []
+    fine: list[SourceText] = []
     unjudged = {(gap.name, gap.day): gap for gap in findings.absent}
     for source in findings.sources:
         has_unjudged = (source.source, source.day) in unjudged
         if source.day != findings.day and source.is_used and not has_unjudged:
             continue  # extracts of neighbouring dates are shown only if something is wrong with them
-        row = _source(findings, source, settings)
-        row["unjudged"] = unjudged.pop((source.source, source.day)).messages if has_unjudged else 0
-        has_note = bool(row["note"] if findings.is_partial else source.note)
-        is_fine = source.is_used and not row["is_clock_wrong"] and not has_note and not has_unjudged
+        missed = unjudged.pop((source.source, source.day)).messages if has_unjudged else 0
+        row = _source(findings, source, settings, missed)
+        has_note = bool(row.note if findings.is_partial else source.note)
+        is_fine = source.is_used and not row.is_clock_wrong and not has_note and not has_unjudged
         (fine if is_fine else trouble).append(row)
-    trouble += [{**_source(findings, _absent(gap), settings), "unjudged": gap.messages} for gap in unjudged.values()]
-    return {"trouble": sorted(trouble, key=lambda row: -row["unjudged"]), "fine": fine}
+    trouble += [_source(findings, _absent(gap), settings, gap.messages) for gap in unjudged.values()]
+    return {"trouble": sorted(trouble, key=lambda row: -row.unjudged), "fine": fine}
 
 
 def _absent(gap: Gap) -> Source:
     return Source(gap.day, gap.name, "LATE" if gap.is_late else "MISSING")
 
 
-def _source(findings: Findings, source: Source, settings: ReconcileSettings) -> dict[str, Any]:
+def _source(findings: Findings, source: Source, settings: ReconcileSettings, unjudged: int) -> SourceText:
     m, node = source.manifest, source.node
     skew = findings.skews.get(node)
     is_hub = m is not None and m.role == "platform"
-    return {
-        "name": source.source,
-        "called": settings.names.get(node, ""),
-        "day": source.day,
-        "state": STATE[source.state],
-        "note": source.note or (_("it was made before the date was over") if m and m.watermark < m.window_end else ""),
-        "is_quoted": bool(source.note),  # facts of files, in English
-        "rows": m.rows if m else None,
-        "until": m.watermark if m else None,
-        "clock": "" if m is None else _("the reference") if is_hub else _clock_words(skew),
-        "is_clock_wrong": m is not None and not is_hub and skew is not None and abs(skew.ms) >= WRONG_FROM_MS,
-        "sha": m.files[0].sha256[:12] if m and m.files else "",
-        "signed": bool(m and m.signature),
-        "unjudged": 0,
-    }
+    return SourceText(
+        source,
+        settings.names.get(node, ""),
+        STATE[source.state],
+        source.note or (_("it was made before the date was over") if m and m.watermark < m.window_end else ""),
+        "" if m is None else _("the reference") if is_hub else _clock_words(skew),
+        m is not None and not is_hub and skew is not None and abs(skew.ms) >= WRONG_FROM_MS,
+        unjudged,
+    )
 
 
 def _clock_words(skew: Skew | None) -> str:
@@ -119,21 +126,23 @@ def _clock_words(skew: Skew | None) -> str:
     return f"{off_by(skew.ms)} ± {duration(skew.within_ms / 1000)}{unsteady}"
 
 
-def precision(findings: Findings) -> dict[str, Any]:
+def precision(findings: Findings) -> Shown:
     """Return the precision of latencies: the largest uncertainty of a clock, and the number of unknown clocks."""
     worst = max((skew.within_ms for skew in findings.skews.values()), default=None)
     nodes = {source.node for source in findings.sources if source.is_used} - findings.hubs
     return {"worst": None if worst is None else duration(worst / 1000), "unknown": len(nodes - findings.skews.keys())}
 
 
-def trend(findings: Findings, facts: dict[str, Any], history: History) -> dict[str, Any] | None:
+def trend(findings: Findings, history: History) -> Shown | None:
     """Return messages and verdicts of earlier dates and of this one; None if no earlier date was published.
 
     ``chart``: a bar for each of the last TREND_DAYS dates, also for those without a run.
     """
-    days = [*history, (findings.day, facts)]
-    if len(days) < 2:
+    if not history:
         return None
+    exceptions_now = findings.tally.figures().date
+    facts: Facts = {"messages": findings.messages, "exceptions": exceptions_now, "verdicts": findings.verdicts}
+    days = [*history, (findings.day, facts)]
     shown = ["MATCHED"]
     shown += [name for name in (*EXCEPTIONS, "SOURCE_MISSING") if any(all_[1]["verdicts"].get(name) for all_ in days)]
     exceptions = {day: int(summary["exceptions"]) for day, summary in days}
@@ -154,19 +163,19 @@ def trend(findings: Findings, facts: dict[str, Any], history: History) -> dict[s
     }  # fmt: skip
 
 
-def ages(tally: Tally) -> list[dict[str, Any]]:
+def ages(tally: Tally) -> list[Shown]:
     """Return exceptions and open messages by age, including those of earlier dates; empty if there are none."""
-    rows: list[dict[str, Any]] = [{"age": label, "exceptions": 0, "open": 0, "messages": 0} for label in classes(AGES)]
-    columns = {"exception": "exceptions", "open": "open"}
+    counts = Counter[tuple[str, int]]()
     for (_scope, verdict, bucket), count in tally.ages.items():
-        kind = VERDICT[verdict].kind
-        if kind in columns:
-            rows[bucket][columns[kind]] += count
-            rows[bucket]["messages"] += count
+        counts[VERDICT[verdict].kind, bucket] += count
+    rows: list[Shown] = []
+    for bucket, label in enumerate(classes(AGES)):
+        exceptions, open_ = counts["exception", bucket], counts["open", bucket]
+        rows.append({"age": label, "exceptions": exceptions, "open": open_, "messages": exceptions + open_})
     return rows if any(row["messages"] for row in rows) else []
 
 
-def latency(tally: Tally) -> list[dict[str, Any]]:
+def latency(tally: Tally) -> list[Shown]:
     """Return the messages of the date by time from acceptance to record; empty if none was recorded."""
     counts = [tally.latencies.get(bucket, 0) for bucket in range(len(LATENCIES) + 1)]
     total, so_far, rows = sum(counts), 0, []

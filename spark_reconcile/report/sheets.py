@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import xlsxwriter
 
@@ -50,7 +50,7 @@ def write_sheet(
     target: Place,
     headings: Sequence[str],
     rows: Iterable[Row],
-    cells: Callable[[Row], Iterable[Any]],
+    cells: Callable[[Row], Iterable[object]],
     rows_max: int,
     table_name: str,
 ) -> SheetSize:
@@ -94,7 +94,7 @@ class _Workbook:
             self._sheet.set_column(column, column, max(len(heading) + 2, 14))
             self._sheet.write_string(0, column, heading)
 
-    def add(self, number: int, values: Sequence[Any]) -> None:
+    def add(self, number: int, values: Sequence[object]) -> None:
         if number > XLSX_ROWS_MAX:
             return
         for column, value in enumerate(values):
@@ -112,7 +112,7 @@ class _Workbook:
             self._target.write(self._content.getvalue())
 
 
-def cell(value: Any) -> Any:
+def cell(value: object) -> object:
     """Return a value as written to the file, with an apostrophe before a text that a spreadsheet would convert."""
     if not isinstance(value, str):
         return value

@@ -6,11 +6,12 @@ message are foreign.
 """
 
 import shlex
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from spark_reconcile.judgement.verdicts import VERDICT, finding_of
 from spark_reconcile.repair.acts import ACTS
 from spark_reconcile.repair.repair_list import HUB
+from spark_reconcile.tables import Row
 
 
 class StepRule(NamedTuple):
@@ -54,7 +55,7 @@ class NextStep(NamedTuple):
     command: str
 
 
-def next_steps(row: dict[str, Any], day: str, hub: str, writer: str = "") -> list[NextStep]:
+def next_steps(row: Row, day: str, hub: str, writer: str = "") -> list[NextStep]:
     """Return the steps for an exception, in order. ``hub``, ``writer``: addresses of these nodes; empty if unknown."""
     nodes = {"sender": row["sender"], "receiver": row["receiver"], HUB: hub, "writer": writer}
     _, side, deed = finding_of(row["finding"])
@@ -64,7 +65,7 @@ def next_steps(row: dict[str, Any], day: str, hub: str, writer: str = "") -> lis
     return [NextStep(at, nodes[at], f"{command.format(**values)} --config FILE") for at, command in rows]
 
 
-def owners(row: dict[str, Any], hub: str) -> list[tuple[str, str]]:
+def owners(row: Row, hub: str) -> list[tuple[str, str]]:
     """Return the parties that have to act: role, and address (empty if it is unknown, or the role is no node)."""
     owner = VERDICT[row["verdict"]].owner
     nodes = {"sender": row["sender"], "receiver": row["receiver"], HUB: hub}

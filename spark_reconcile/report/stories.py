@@ -5,25 +5,56 @@ ledger lines.
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import NamedTuple
 
 from semq.store.rows import Event, Side
 from spark_reconcile.extracts.events import EVENTS_OF, NOTES, mask
-from spark_reconcile.judgement.verdicts import URGENCY, VERDICT, finding_of, next_step
+from spark_reconcile.judgement.verdicts import URGENCY, VERDICT, Verdict, finding_of, next_step
+from spark_reconcile.report.figures import VerdictFigures
 from spark_reconcile.report.findings import Findings
 from spark_reconcile.report.order import in_order
-from spark_reconcile.report.pairs import Pairs
-from spark_reconcile.report.steps import next_steps, owners
+from spark_reconcile.report.pairs import Pair, Pairs
+from spark_reconcile.report.steps import NextStep, next_steps, owners
 from spark_reconcile.report.words import app_key_type, event_words, off_by, side_word, state_words
 from spark_reconcile.run.readings import STORY_LINES
+from spark_reconcile.tables import Row
 
-Row = dict[str, Any]
 SIDES = ("sender", "hub", "receiver")
 DIGEST_DIGITS = 16  # hexadecimal digits of a digest in a line; exceptions.csv has all
 PAIRS_NAMED = 8  # pairs named with a finding, those with most of its messages
 
 
-def by_finding(findings: Findings, sample: Sequence[Row], lines: Mapping[str, list[Row]], pairs: Pairs) -> list[Row]:
+class MessageText(NamedTuple):
+    """A message in words."""
+
+    row: Row  #: of the exceptions
+    anchor: str
+    owners: list[tuple[str, str]]
+    key_type: str
+    shown: str  #: its LK0 as an argument of a command
+    state_words: list[tuple[str, str]]  #: by side
+    steps: list[NextStep]
+    story: list[dict[str, object]]
+    is_cut: bool  #: whether it has more lines than ``story``
+    clocks: list[tuple[str, str]]  #: nodes whose clock is wrong, and by how much
+
+
+class FindingText(NamedTuple):
+    """A finding in words, with its sample of messages."""
+
+    finding: str
+    verdict: Verdict
+    words: str
+    deed: str
+    messages: list[MessageText]
+    step: str
+    figures: VerdictFigures
+    where: list[tuple[Pair, str, VerdictFigures]]  #: the worst pairs, with their anchors
+
+
+def by_finding(
+    findings: Findings, sample: Sequence[Row], lines: Mapping[str, list[Row]], pairs: Pairs
+) -> list[FindingText]:
     """Return the findings of the exceptions in ``sample``, the most urgent verdict first, each with its messages.
 
     ``sample``: exceptions, sorted by finding. ``lines``: ledger lines by LK0.
@@ -33,23 +64,21 @@ def by_finding(findings: Findings, sample: Sequence[Row], lines: Mapping[str, li
     texts = _MessageTexts(findings)
     for finding, rows in groupby(sample, key=lambda row: row["finding"]):
         messages = [texts.describe(row, lines.get(row["lk0"], []), f"m{next(numbers)}") for row in rows]
-        verdict = messages[0]["row"]["verdict"]
+        verdict = messages[0].row["verdict"]
         meaning, _, deed = finding_of(finding)
-        groups.append({
-            "finding": finding, "verdict": VERDICT[verdict], "words": meaning, "deed": deed, "messages": messages,
-            "step": next_step(finding, verdict),
-            "figures": findings.tally.figures(finding=finding), "where": _worst_pairs(pairs, finding),
-        })  # fmt: skip
-    return sorted(groups, key=lambda group: URGENCY.index(group["verdict"].name))
+        step, figures = next_step(finding, verdict), findings.tally.figures(finding=finding)
+        where = _worst_pairs(pairs, finding)
+        groups.append(FindingText(finding, VERDICT[verdict], meaning, deed, messages, step, figures, where))
+    return sorted(groups, key=lambda group: URGENCY.index(group.verdict.name))
 
 
-def _worst_pairs(pairs: Pairs, finding: str) -> list[Row]:
-    counted: list[Row] = []
-    for number, pair in enumerate(pairs.shown, 1):
-        figures = pairs.tallies[pair.name].figures(finding=finding)
-        if figures.all:
-            counted.append({"pair": pair, "anchor": f"p{number}", "figures": figures})
-    return sorted(counted, key=lambda row: -row["figures"].all)[:PAIRS_NAMED]
+def _worst_pairs(pairs: Pairs, finding: str) -> list[tuple[Pair, str, VerdictFigures]]:
+    counted = [
+        (pair, f"p{number}", figures)
+        for number, pair in enumerate(pairs.shown, 1)
+        if (figures := pairs.tallies[pair.name].figures(finding=finding)).all
+    ]
+    return sorted(counted, key=lambda row: -row[2].all)[:PAIRS_NAMED]
 
 
 class _MessageTexts:
@@ -60,28 +89,30 @@ class _MessageTexts:
         self._hub, self._hubs = findings.hub, findings.hubs
         self._skew = findings.clock_ms
 
-    def describe(self, row: Row, lines: Sequence[Row], anchor: str) -> Row:
+    def describe(self, row: Row, lines: Sequence[Row], anchor: str) -> MessageText:
         ordered = in_order(lines[:STORY_LINES], self._moment)
         faults = [unreadable(line, row["lk0"], self._hubs) for line in ordered]
         unusable = (line for line, fault in zip(ordered, faults, strict=True) if line["outside"] or fault)
         writer = next((line["node"] for line in unusable), "")
-        return {
-            "row": row,
-            "anchor": anchor,
-            "owners": owners(row, self._hub),
-            "key_type": app_key_type(row),
-            "shown": shlex.quote(row["lk0"]),
-            "state_words": [(side, state_words(side, row[f"{side}_word"])) for side in SIDES],
-            "steps": next_steps(row, self._findings.day.isoformat(), self._hub, writer),
-            "story": [self._line(line, fault) for line, fault in zip(ordered, faults, strict=True)],
-            "is_cut": len(lines) > STORY_LINES,
-            "clocks": self._clocks(ordered),
-        }
+        return MessageText(
+            row,
+            anchor,
+            owners(row, self._hub),
+            app_key_type(row),
+            shlex.quote(row["lk0"]),
+            [(side, state_words(side, row[f"{side}_word"])) for side in SIDES],
+            next_steps(row, self._findings.day.isoformat(), self._hub, writer),
+            [self._line(line, fault) for line, fault in zip(ordered, faults, strict=True)],
+            len(lines) > STORY_LINES,
+            self._clocks(ordered),
+        )
 
     def _moment(self, line: Row) -> int:
         return int(line["at"]) - self._skew.get(line["node"], 0)
 
-    def _line(self, line: Row, fault: str) -> Row:
+    def _line(self, line: Row, fault: str) -> dict[str, object]:
+        copy = line["lk1"] and f"copy {line['lk1']}"
+        digest = line["digest"] and f"SHA-256 {line['digest'][:DIGEST_DIGITS]}…"
         return {
             # ``read_lines`` has replaced a time outside the dates of its extract.
             "at": "outside its dates" if line["outside"] else self._findings.calendar.local(line["at"]),
@@ -89,17 +120,7 @@ class _MessageTexts:
             "side": side_word(line["side"]),
             "words": event_words(line["side"], line["event"]),
             "att": line["att"] or "",
-            "details": " ".join(
-                filter(
-                    None,
-                    (
-                        fault,
-                        line["lk1"] and f"copy {line['lk1']}",
-                        line["digest"] and f"SHA-256 {line['digest'][:DIGEST_DIGITS]}…",
-                        line["reason"],
-                    ),
-                )
-            ),
+            "details": " ".join(filter(None, (fault, copy, digest, line["reason"]))),
         }
 
     def _clocks(self, lines: Sequence[Row]) -> list[tuple[str, str]]:

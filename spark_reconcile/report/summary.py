@@ -1,23 +1,22 @@
 """summary.json: the findings of a run, for programs. Equal inputs give equal bytes."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from semq.durations import classes
 from spark_reconcile.judgement.assessment import AGES, LATENCIES
-from spark_reconcile.judgement.verdicts import VERDICT
 from spark_reconcile.report.exceptions import Exceptions
 from spark_reconcile.report.findings import Findings, Tally
 from spark_reconcile.report.pairs import Pair, Pairs
 from spark_reconcile.report.sheets import SheetSize
 from spark_reconcile.report.work import PartyWork, work_facts
+from spark_reconcile.run.runs import Facts
 from spark_reconcile.sources.evidence import VERSION
 
 SUMMARY_VERSION = 1
 WORK_MAX = 1000  # rows of work, those with the most documents
 
 
-def summary(findings: Findings, pairs: Pairs, exceptions: Exceptions, work: Sequence[PartyWork]) -> dict[str, Any]:
+def summary(findings: Findings, pairs: Pairs, exceptions: Exceptions, work: Sequence[PartyWork]) -> Facts:
     """Return the contents of summary.json."""
     f, figures = findings, findings.tally.figures()
     return {
@@ -46,7 +45,7 @@ def summary(findings: Findings, pairs: Pairs, exceptions: Exceptions, work: Sequ
             "ages": _ages(f.tally, "carried"),
         },
         "other_dates": f.other_dates,
-        "exceptions": sum(count for name, count in f.verdicts.items() if VERDICT[name].kind == "exception"),
+        "exceptions": figures.date,
         "need_work": {"date": figures.date, "earlier": figures.found + figures.known},
         "work": work_facts(work[:WORK_MAX]),
         "ages": _ages(f.tally, "date"),
@@ -58,17 +57,17 @@ def summary(findings: Findings, pairs: Pairs, exceptions: Exceptions, work: Sequ
             {"source": gap.name, "business_date": gap.day.isoformat(), "messages": gap.messages} for gap in f.absent
         ],
         "clocks": {node: skew._asdict() for node, skew in sorted(f.skews.items())},
-        "lines": f.lines,
+        "lines": [row._asdict() for row in f.lines],
         "breaches": [breach._asdict() for breach in f.breaches],
     }
 
 
-def _findings(tally: Tally, scope: str) -> list[dict[str, Any]]:
+def _findings(tally: Tally, scope: str) -> list[Facts]:
     names = ("verdict", "finding", "messages", "oldest_at", "bytes", "resends")
-    return [{name: row[name] for name in names} for row in tally.by_finding if row["scope"] == scope]
+    return [{name: getattr(row, name) for name in names} for row in tally.by_finding if row.scope == scope]
 
 
-def _ages(tally: Tally, scope: str) -> list[dict[str, Any]]:
+def _ages(tally: Tally, scope: str) -> list[Facts]:
     return [
         {"verdict": verdict, "age": classes(AGES)[bucket], "messages": count}
         for (age_scope, verdict, bucket), count in sorted(tally.ages.items())
@@ -76,13 +75,13 @@ def _ages(tally: Tally, scope: str) -> list[dict[str, Any]]:
     ]
 
 
-def _latency(tally: Tally) -> list[dict[str, Any]]:
+def _latency(tally: Tally) -> list[Facts]:
     return [
         {"within": classes(LATENCIES)[bucket], "messages": count} for bucket, count in sorted(tally.latencies.items())
     ]
 
 
-def _pair(pair: Pair, tally: Tally) -> dict[str, Any]:
+def _pair(pair: Pair, tally: Tally) -> Facts:
     return {
         "sender": pair.sender,
         "receiver": pair.receiver,

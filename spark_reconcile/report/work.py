@@ -5,11 +5,12 @@ The rows are the head of the page, the messages to people (``notice``), and the 
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from spark_reconcile.judgement.verdicts import URGENCY, VERDICT, acting_role, finding_of, next_step
 from spark_reconcile.repair.repair_list import HUB
 from spark_reconcile.report.findings import Findings
+from spark_reconcile.tables import Row
 
 APPLY = "semq reconcile apply --business-date {day} --config FILE --reports FOLDER --yes"
 REPAIR = "repair"
@@ -27,7 +28,7 @@ class PartyWork(NamedTuple):
     command: str  #: what to type at the node; empty if the party has to be called
 
 
-def work(rows: Iterable[dict[str, Any]], findings: Findings) -> list[PartyWork]:
+def work(rows: Iterable[Row], findings: Findings) -> list[PartyWork]:
     """Return the work for exceptions, the largest number of documents first.
 
     ``rows``: numbers of exceptions by sender, receiver, verdict and finding.
@@ -54,7 +55,7 @@ def _work(role: str, nodes: tuple[str, ...], way: str, counts: Counter[str], day
     return PartyWork(role, nodes, counts.total(), tuple(verdicts), text, command)
 
 
-def work_facts(rows: Iterable[PartyWork]) -> list[dict[str, Any]]:
+def work_facts(rows: Iterable[PartyWork]) -> list[dict[str, object]]:
     """Return the work for summary.json, with the words of the verdicts."""
     return [
         row._asdict() | {"verdicts": [[name, VERDICT[name].word, count] for name, count in row.verdicts]}

@@ -3,19 +3,17 @@
 Runs differ because evidence arrived later, an extract was made again, or the rules changed.
 """
 
-from typing import Any
-
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from spark_reconcile.run.runs import Run
+from spark_reconcile.run.runs import Facts, Run
 from spark_reconcile.run.stages import read
 
 SAMPLE = 50  # messages
 ABSENT = "-"  # verdict and finding of a message that a run does not contain
 
 
-def diff(spark: SparkSession, old: Run, new: Run) -> dict[str, Any]:
+def diff(spark: SparkSession, old: Run, new: Run) -> Facts:
     """Return both runs, the number of changed messages by old and new verdict, and up to SAMPLE examples.
 
     If only the finding has changed, both verdicts are the same.
@@ -58,6 +56,6 @@ def _verdicts(spark: SparkSession, run: Run, prefix: str) -> DataFrame:
     )
 
 
-def _described(run: Run) -> dict[str, Any]:
+def _described(run: Run) -> Facts:
     result = run.result
     return {"run": run.name, **{name: result.get(name) for name in ("outcome", "messages", "verdicts", "fingerprint")}}

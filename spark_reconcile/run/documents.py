@@ -6,7 +6,6 @@ message, except in two cases (comments in ``write_documents``).
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from spark_reconcile.judgement.verdicts import EXCEPTIONS, VERDICT, VERDICTS
 from spark_reconcile.storage import Place
-from spark_reconcile.tables import read_batches, rows_of
+from spark_reconcile.tables import Row, read_batches, rows_of
 
 SHOWN_MAX = 50  # largest number of documents named in summary.json
 
@@ -31,7 +30,7 @@ class LargeDocuments:
     """The documents in pieces of a run."""
 
     counts: tuple[tuple[str, str, int], ...] = ()  #: scope (date or carried), verdict, number of documents
-    worst: tuple[dict[str, Any], ...] = ()  #: at most SHOWN_MAX documents that are not MATCHED
+    worst: tuple[Row, ...] = ()  #: at most SHOWN_MAX documents that are not MATCHED
 
     def verdicts(self, scope: str) -> dict[str, int]:
         """Return the number of documents of a scope by verdict; only verdicts that occur."""
@@ -78,7 +77,7 @@ def write_documents(verdicts: DataFrame, place: Place) -> LargeDocuments:
     documents.write.parquet(place.uri, compression="zstd")
     place.make_reproducible()
     counts: Counter[tuple[str, str]] = Counter()
-    worst_rows: list[dict[str, Any]] = []
+    worst_rows: list[Row] = []
     for batch in read_batches(place):
         for group in pa.table(batch).group_by(["scope", "verdict"]).aggregate([([], "count_all")]).to_pylist():
             counts[group["scope"], group["verdict"]] += group["count_all"]

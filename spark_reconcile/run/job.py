@@ -6,7 +6,6 @@ run unchanged.
 
 from dataclasses import asdict, dataclass, field
 from datetime import date, timedelta
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -67,8 +66,8 @@ class RunResult:
     carried: dict[str, int] = field(default_factory=dict)  #: carried messages by verdict
     report: str = ""  #: path or address of report.html
     missing: list[str] = field(default_factory=list)  #: names of the ledgers that are missing or end too early
-    breaches: list[dict[str, Any]] = field(default_factory=list)
-    plausibility: dict[str, Any] = field(default_factory=dict)
+    breaches: list[dict[str, object]] = field(default_factory=list)
+    plausibility: dict[str, object] = field(default_factory=dict)
     deeds: dict[str, int] = field(default_factory=dict)  #: messages in the repair lists by deed
     fingerprint: str = ""
     carried_from: str = ""  #: fingerprint of the run whose open messages were judged again
@@ -76,7 +75,7 @@ class RunResult:
     seconds: dict[str, float] = field(default_factory=dict)  #: duration by step
     created_at: str = ""
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         return asdict(self)
 
 
@@ -264,7 +263,7 @@ def absent_ledgers(judged: JudgedMessages, settings: ReconcileSettings, *, is_an
     return late.marked(found, extracts, reports, evidence.day, evidence.carried)
 
 
-def _apply_limits(findings: Findings, settings: ReconcileSettings, history: list[tuple[date, dict[str, Any]]]) -> None:
+def _apply_limits(findings: Findings, settings: ReconcileSettings, history: runs.History) -> None:
     findings.breaches = limits.breaches(findings.counts(), settings.limits)
     for pair, pair_limits in settings.pair_thresholds.items():
         findings.breaches += limits.breaches(findings.counts_of(pair), pair_limits)

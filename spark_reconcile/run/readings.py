@@ -5,7 +5,7 @@ table of ten rows.
 """
 
 from collections.abc import Collection, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,9 +14,7 @@ from semq.store.rows import Event, Side
 from spark_reconcile.extracts.events import NOTE_EVENTS
 from spark_reconcile.judgement.verdicts import EXCEPTIONS
 from spark_reconcile.storage import Place
-from spark_reconcile.tables import read_batches, read_rows, rows_of
-
-Row = dict[str, Any]
+from spark_reconcile.tables import Row, read_batches, read_rows, rows_of
 
 UNSERVED_MIN = 20  # a node with at least this many records of relayed messages should occur in a ledger of the hub
 STORY_LINES = 40  # largest number of ledger lines that the page shows of a message
@@ -31,12 +29,32 @@ SUMS = (
 )
 
 
+class LineCount(NamedTuple):
+    """Numbers of ledger lines of the date."""
+
+    node: str
+    store: str
+    side: int | None
+    event: int | None
+    lines: int
+    outside: int  #: how many of them are outside their dates
+
+
+class PairCount(NamedTuple):
+    """Numbers of messages of one pair."""
+
+    pair: str
+    verdict: str
+    scope: str  #: date or carried
+    messages: int
+    oldest_at: int | None
+
+
 class Survey(NamedTuple):
     """The names in the lines of all ledgers, and the numbers of lines."""
 
     nodes: list[str]  #: the nodes that any line names
-    #: ``lines`` of the date, and how many of them are ``outside`` their dates, by node, store, side and event
-    lines: list[Row]
+    lines: list[LineCount]  #: by node, store, side and event
     #: stores of the hub, such as 1.1, in which two or more nodes name copies; lines for the hub's side do not count
     stores: set[str]
     unserved: set[str]  #: nodes with many records of relayed messages that no line of the hub mentions
@@ -45,7 +63,7 @@ class Survey(NamedTuple):
 def survey(table: Place, hubs: Collection[str]) -> Survey:
     """Read the survey of the ledgers. ``hubs``: the hub's nodes."""
     nodes: set[str | None] = set()
-    lines: dict[tuple[Any, ...], tuple[int, int]] = {}
+    lines: dict[tuple[str, str, int | None, int | None], tuple[int, int]] = {}
     copies_by: dict[str, set[str]] = {}  # by store of the hub: the nodes that name copies there
     hub_targets: set[str | None] = set()
     records: dict[str, int] = {}
@@ -65,13 +83,9 @@ def survey(table: Place, hubs: Collection[str]) -> Survey:
     receivers = {node for node, count in records.items() if count >= UNSERVED_MIN} - set(hubs)
     # Lines of the hub without a target may be about any node.
     unserved = receivers - hub_targets if hub_targets and not hub_targets & {"", None} else set()
-    counts = [
-        dict(zip(("node", "store", "side", "event", "lines", "outside"), (*key, *sums), strict=True))
-        for key, sums in lines.items()
-    ]
     return Survey(
         sorted(node for node in nodes if node),
-        sorted(counts, key=lambda row: [str(value) for value in row.values()]),
+        sorted((LineCount(*key, *sums) for key, sums in lines.items()), key=lambda row: [*map(str, row)]),
         {store for store, by in copies_by.items() if len(by) > 1},
         unserved,
     )
@@ -113,11 +127,10 @@ def drill(cells: Place, names: Collection[str]) -> list[Row]:
     return list(_of_pairs(cells, names))
 
 
-def of_pairs(pairs: Place, names: Collection[str]) -> list[Row]:
+def of_pairs(pairs: Place, names: Collection[str]) -> list[PairCount]:
     """Return the counts of some pairs by verdict and scope."""
-    columns = ("pair", "verdict", "scope", "messages", "oldest_at")
-    rows = [{name: row[name] for name in columns} for row in _of_pairs(pairs, names)]
-    return sorted(rows, key=lambda row: (row["pair"], row["verdict"], row["scope"]))
+    rows = (PairCount(*(row[name] for name in PairCount._fields)) for row in _of_pairs(pairs, names))
+    return sorted(rows, key=lambda row: row[:3])
 
 
 def _of_pairs(table: Place, names: Collection[str]) -> Iterator[Row]:

@@ -23,6 +23,8 @@ _METRICS_MAX = 1 << 20  # bytes; the labels are closed sets and a bounded number
 _MOMENT = "%Y%m%dT%H%M%SZ"
 _RUN = re.compile(r"run=([0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}-[0-9a-f]{4})")
 _JSON_MAX = 64 << 20  # bytes; every summary is smaller
+Facts = dict[str, Any]  #: a JSON object of a run, perhaps of another version
+History = list[tuple[date, Facts]]  #: published summaries, oldest first
 
 
 class Run(NamedTuple):
@@ -38,7 +40,7 @@ class Run(NamedTuple):
         return datetime.strptime(self.name.partition("-")[0], _MOMENT).replace(tzinfo=UTC)
 
     @property
-    def result(self) -> dict[str, Any]:
+    def result(self) -> Facts:
         """The result; empty if the run did not end."""
         return _json(self.place / RESULT)
 
@@ -48,7 +50,7 @@ class Run(NamedTuple):
         return self.place / "verdicts.parquet"
 
     @property
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> Facts:
         """The summary; empty if the run failed before it was written."""
         return _json(self.place / SUMMARY)
 
@@ -75,7 +77,7 @@ def remove_staging(reports: Place, day: date, staging: str) -> None:
             (run.place / staging).remove()
 
 
-def finish(run: Run, result: dict[str, Any]) -> None:
+def finish(run: Run, result: Facts) -> None:
     """Write the result: from then on the run is complete and never changed."""
     (run.place / RESULT).write(canonical(result))
 
@@ -146,7 +148,7 @@ def dates(reports: Place) -> list[date]:
     return days
 
 
-def history(reports: Place, day: date, days: int) -> list[tuple[date, dict[str, Any]]]:
+def history(reports: Place, day: date, days: int) -> History:
     """Return the published summaries of the last ``days`` dates before ``day``, oldest first."""
     summaries = []
     for step in range(days, 0, -1):
@@ -157,7 +159,7 @@ def history(reports: Place, day: date, days: int) -> list[tuple[date, dict[str, 
     return summaries
 
 
-def _json(place: Place) -> dict[str, Any]:
+def _json(place: Place) -> Facts:
     """Read a JSON object of a run; empty if it is missing or damaged, because an old run must not stop a new one."""
     if not place.exists():
         return {}

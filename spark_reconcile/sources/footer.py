@@ -120,7 +120,7 @@ class _Reader:
             fields[number] = value
         return fields
 
-    def _fields(self, depth: int) -> Iterator[tuple[int, Any]]:
+    def _fields(self, depth: int) -> Iterator[tuple[int, object]]:
         number = 0
         while head := self._byte():
             kind, step = head & 15, head >> 4
@@ -131,7 +131,7 @@ class _Reader:
             else:
                 yield number, self._value(kind, depth)
 
-    def _value(self, kind: int, depth: int) -> Any:
+    def _value(self, kind: int, depth: int) -> object:
         self._count_values(1)
         if not depth:
             raise BadFooter("it is nested too deep")

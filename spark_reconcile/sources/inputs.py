@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from spark_reconcile.days import Window
 from spark_reconcile.errors import BadExtract
@@ -84,7 +84,7 @@ class Source:
     def uris(self) -> list[str]:
         return [file.uri_to_read for file in self.files]
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         m = self.manifest
         return {
             "business_date": self.day.isoformat(),

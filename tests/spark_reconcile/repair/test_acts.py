@@ -116,8 +116,7 @@ async def test_a_node_inquires_about_open_messages_and_skips_resolved_messages(
 
 
 async def test_a_deed_that_the_node_cannot_do_is_left_and_a_possible_one_is_done(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    sender = await inprocess.local("10008", hub.port)
+    hub, sender = await inprocess.pair()
     lk0 = await send_document(sender, "56001")
     async with Client(url(hub)) as application:
         impossible = repair_line(lk0, "resend", "hub")

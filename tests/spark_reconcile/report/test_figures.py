@@ -1,13 +1,13 @@
 """Figures: three numbers that never overlap, with unambiguous names."""
 
-from spark_reconcile.report.figures import VerdictFigures, figures
+from spark_reconcile.report.figures import FindingCount, VerdictFigures, figures
 
 
 def test_rows_add_up_to_figures_that_do_not_overlap() -> None:
     rows = [
-        {"scope": "date", "messages": 2, "turned": 0},
-        {"scope": "carried", "messages": 4, "turned": 2},
-        {"scope": "carried", "messages": 1, "turned": None},
+        FindingCount("date", "", "", 2),
+        FindingCount("carried", "", "", 4, turned=2),
+        FindingCount("carried", "", "", 1),
     ]
     total = figures(rows)
     assert total == VerdictFigures(2, 2, 3)

@@ -17,7 +17,6 @@ from spark_reconcile.report.findings import Findings, tally
 from spark_reconcile.report.page import PageContent, render
 from spark_reconcile.report.pairs import Pairs
 from spark_reconcile.report.sheets import SheetSize
-from spark_reconcile.report.summary import summary
 from spark_reconcile.run.limits import Breach
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.sources.gaps import Gap
@@ -280,8 +279,7 @@ def rendered(found: Findings, repair: dict[str, int] | None = None) -> str:
     """Return the page of findings without pairs and exceptions, with single spaces."""
     pairs = Pairs(SheetSize(0, 0), (), {}, {}, {}, [], 0)
     nothing = Exceptions(SheetSize(0, 0), [])
-    facts = summary(found, pairs, nothing, [])
-    content = PageContent(found, facts, pairs, nothing, {}, [], repair or {}, [])
+    content = PageContent(found, pairs, nothing, {}, [], repair or {}, [])
     return " ".join(render(content, ReconcileSettings()).split())
 
 

@@ -118,5 +118,5 @@ def test_the_matrix_says_whether_it_has_all_institutions(receivers: int, others:
     """``others``: institutions of pairs that the page does not show."""
     shown = tuple(Pair("1.a", f"1.b{number:02}") for number in range(receivers))
     table = matrix(Pairs(SheetSize(0, 0), shown, {}, {}, {}, [], institutions=1 + receivers + others))
-    assert len(table["nodes"]) == min(1 + receivers, MATRIX_NODES)
-    assert table["has_all_nodes"] is has_all_nodes
+    assert len(table.nodes) == min(1 + receivers, MATRIX_NODES)
+    assert table.has_all_nodes is has_all_nodes

@@ -72,10 +72,8 @@ def test_ledgers_that_need_attention_are_listed_separately_and_once() -> None:
         absent=[Gap("1.late.1.1", DAY, 5), Gap("1.never", DAY, 7), Gap("1.good.1.1", BEFORE, 2), Gap("1.bad.1.1", BEFORE, 3)],
     )  # fmt: skip
     result = sources(found, ReconcileSettings(names={"1.never": "某某"}))
-    assert [row["name"] for row in result["fine"]] == [f"{HUB}.1.1", "1.good.1.1"]
-    assert [
-        (row["name"], row["day"], row["state"].name, row["unjudged"], row["clock"]) for row in result["trouble"]
-    ] == [
+    assert [row.of.source for row in result["fine"]] == [f"{HUB}.1.1", "1.good.1.1"]
+    assert [(row.of.source, row.of.day, row.state.name, row.unjudged, row.clock) for row in result["trouble"]] == [
         ("1.never", DAY, "MISSING", 7, ""),
         ("1.late.1.1", DAY, "MISSING", 5, ""),
         ("1.bad.1.1", BEFORE, "ALTERED", 3, "not known"),
@@ -83,8 +81,8 @@ def test_ledgers_that_need_attention_are_listed_separately_and_once() -> None:
         ("1.fast.1.1", DAY, "COMPLETE", 0, "fast by 2 h ± 86 ms"),
         ("1.twice.1.1", DAY, "REPEATED", 0, "not known"),
     ]
-    assert result["trouble"][0]["called"] == "某某"
-    assert {row["name"]: row["clock"] for row in result["fine"]}["1.good.1.1"] == "fast by 1 s ± 20 ms"
+    assert result["trouble"][0].called == "某某"
+    assert {row.of.source: row.clock for row in result["fine"]}["1.good.1.1"] == "fast by 1 s ± 20 ms"
 
 
 @pytest.mark.parametrize(("is_partial", "trouble"), [(True, ["1.early.1.1", "the run of 2026-11-19"]), (False, [])])
@@ -92,9 +90,9 @@ def test_missing_runs_and_extracts_made_too_early_need_attention(is_partial: boo
     missing_run = [Source(BEFORE, "the run of 2026-11-19", "NOT_RUN", "Repair: run it")] if is_partial else []
     found = findings(sources=(source("1.good"), source("1.early", early_ms=9), *missing_run), is_partial=is_partial)
     result = sources(found, ReconcileSettings())
-    assert [row["name"] for row in result["trouble"]] == trouble
-    assert all(row["note"] for row in result["trouble"])
-    assert {row["name"] for row in result["fine"]} == {"1.good.1.1", "1.early.1.1"} - set(trouble)
+    assert [row.of.source for row in result["trouble"]] == trouble
+    assert all(row.note for row in result["trouble"])
+    assert {row.of.source for row in result["fine"]} == {"1.good.1.1", "1.early.1.1"} - set(trouble)
 
 
 def test_figures_and_ages_include_carried_messages_and_latency_is_of_the_date() -> None:
