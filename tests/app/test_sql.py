@@ -274,8 +274,7 @@ def receive_documents(url: str | None, commit: bool) -> list[tuple[str, int]]:
 
 async def test_documents_behind_a_refused_one_of_their_order_are_received_by_sql(inprocess: InProcess) -> None:
     """56001 refuses the second document because of its size, and the fourth, which has an order of its own."""
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
+    hub, a = await inprocess.pair()
     b = await local(inprocess, "56001", hub.port, "max_document_bytes = 100\n")
     await linked(a, b)
     with psycopg.connect(str(a.store.url), autocommit=True) as connection:

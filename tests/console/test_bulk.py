@@ -27,9 +27,7 @@ async def page_after(site: Site, browser: Browser, prepared: str) -> tuple[str, 
 
 
 async def test_copies_that_may_not_be_refused_are_not_counted_as_refused(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
-    await linked(node)
+    hub, node = await inprocess.linked_pair()
     async with Client(url_of(node.settings, node.port)) as client, serving(hub) as site:
         for ack2 in (False, False, True):
             await client.send("56001", b"x", ack2=ack2)
@@ -48,9 +46,7 @@ async def test_copies_that_may_not_be_refused_are_not_counted_as_refused(inproce
 
 
 async def test_the_page_and_the_audit_log_name_documents_by_key_and_short_name(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
-    await linked(node)
+    _, node = await inprocess.linked_pair()
     async with serving(node) as site:
         lk0s = [(await site.web.client.send("10008", b"x", app_key=f"a/order//S-{number}")).lk0 for number in "12"]
 
@@ -81,9 +77,7 @@ async def test_the_page_and_the_audit_log_name_documents_by_key_and_short_name(i
 
 
 async def test_documents_that_the_hub_has_refused_are_submitted_again(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
-    await linked(node)
+    hub, node = await inprocess.linked_pair()
     async with serving(node) as site, Client(url_of(hub.settings, hub.port)) as operator:
         lk0 = (await site.web.client.send("56001", b"x")).lk0
         await until(lambda: hub.engine.custody.rows_by_target.get("1.56001"))
@@ -109,9 +103,7 @@ async def test_documents_that_the_hub_has_refused_are_submitted_again(inprocess:
 async def test_failed_documents_that_are_gone_are_not_counted_as_done(
     inprocess: InProcess, act: str, ids: list[str]
 ) -> None:
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
-    await linked(node)
+    _, node = await inprocess.linked_pair()
     async with serving(node) as site:
         browser = await site.signed_in("operator")
         prepared = await browser.post_form("/failed/prepare", act=act, ids=ids)

@@ -138,9 +138,7 @@ REFUSED: list[tuple[str, dict[str, str | int], type[amqp.AmqpError], str]] = [
 
 
 async def test_bad_input_ends_its_channel_with_the_reason_and_no_other_channel(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
-    await linked(a)
+    _, a = await inprocess.linked_pair()
     link = await inprocess.client(a)
     neighbour = await confirming(link)
     for target, headers, error, code in REFUSED:
@@ -150,16 +148,13 @@ async def test_bad_input_ends_its_channel_with_the_reason_and_no_other_channel(i
 
 
 async def test_a_document_over_the_limit_is_refused(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
+    _, a = await inprocess.pair()
     with pytest.raises(amqp.ContentTooLarge, match="SEMQ-1203"):
         await publish(await confirming(await inprocess.client(a)), "56001", b"x" * 100_001)
 
 
 async def test_every_door_refuses_headers_that_a_frame_may_not_hold_or_a_peer_not_decode(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
-    await linked(a)
+    _, a = await inprocess.linked_pair()
     large, deep = {"n": "x" * USER_HEADERS_MAX}, {"n": json.loads("[" * 80 + "]" * 80)}
     link = await inprocess.client(a)
     header = ContentHeader.build(1, Properties(headers=large))
@@ -182,9 +177,7 @@ async def test_every_door_refuses_headers_that_a_frame_may_not_hold_or_a_peer_no
 
 
 async def test_administrators_submit_read_and_act(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
-    await linked(a)
+    _, a = await inprocess.linked_pair()
     admin = await inprocess.client(a)
     document = {
         "target": "56001",
@@ -221,9 +214,7 @@ async def test_administrators_submit_read_and_act(inprocess: InProcess) -> None:
 
 
 async def test_documents_submitted_by_sql_belong_to_the_transaction_of_the_application(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
-    await linked(a)
+    _, a = await inprocess.linked_pair()
     admin = await inprocess.client(a)
     with psycopg.connect(a.store.url) as connection:
         connection.execute("SELECT semq_send('56001', 'rolled back'::bytea)")
@@ -280,8 +271,7 @@ async def test_a_lost_store_leads_to_a_new_engine(inprocess: InProcess) -> None:
 
 async def test_unacknowledged_documents_are_not_delivered_again_when_the_store_is_lost(inprocess: InProcess) -> None:
     """One of three documents with one order key is processed while the store is lost and opened again."""
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
+    _, node = await inprocess.pair()
     channel = await confirming(await inprocess.client(node))
     received: asyncio.Queue[tuple[ClientChannel, Delivered]] = asyncio.Queue()
     for _ in range(2):
@@ -309,8 +299,7 @@ async def test_unacknowledged_documents_are_not_delivered_again_when_the_store_i
 
 
 async def test_a_document_acknowledged_while_the_store_is_away_is_delivered_again(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
+    _, node = await inprocess.pair()
     channel = await confirming(await inprocess.client(node))
     consumer = await (await inprocess.client(node)).open_channel()
     received: asyncio.Queue[Delivered] = asyncio.Queue()
@@ -325,9 +314,7 @@ async def test_a_document_acknowledged_while_the_store_is_away_is_delivered_agai
 
 
 async def test_a_drained_node_stays_drained_when_its_store_is_lost(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
-    await linked(a)
+    _, a = await inprocess.linked_pair()
     assert (await ask(await inprocess.client(a), "node.drain", {"timeout_s": 5}))["result"]["drained"]
     lose_store(a)
     await until(partial(began_again, a))
@@ -339,9 +326,7 @@ async def test_a_drained_node_stays_drained_when_its_store_is_lost(inprocess: In
 
 
 async def test_a_second_node_of_the_same_name_waits_for_the_end_of_the_first(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    first = await inprocess.local("10008", hub.port)
-    await linked(first)
+    hub, first = await inprocess.linked_pair()
     (inprocess.folder / "10008" / "store").unlink()
     second = await inprocess.local("10008", hub.port)
     # The hub refuses a node with another store until an operator permits it.

@@ -21,7 +21,7 @@ from semq.service.links.allowance import RateAllowance
 from semq.service.links.rights import UMX, link_permissions
 from semq.transport.peer import PeerInfo
 from tests.pki.people import authority, issued, named
-from tests.service.inprocess import InProcess, linked
+from tests.service.inprocess import InProcess
 from tests.waiting import until
 
 OURS = authority()
@@ -189,9 +189,7 @@ def test_a_link_has_rights_to_its_own_objects_only(right: Right, name: str, is_a
 
 async def test_a_node_that_logs_in_too_often_has_to_wait(inprocess: InProcess) -> None:
     """Each login sends the whole directory to the node, and its presence to all others."""
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
-    await linked(node)
+    hub, _ = await inprocess.linked_pair()
     hub.parts.links._logins = RateAllowance(2, per_s=0.0)
     for _ in range(2):
         session = hub.engine.sessions["1.10008"]

@@ -94,6 +94,17 @@ class InProcess:
     async def local(self, name: str, hub_port: int) -> LocalNode:
         return await self.start_node(self.settings(name, LOCAL_CONFIG.format(name=name, hub=hub_port)))
 
+    async def pair(self) -> tuple[HubNode, LocalNode]:
+        """Start a hub and the institution 10008."""
+        hub = await self.hub()
+        return hub, await self.local("10008", hub.port)
+
+    async def linked_pair(self) -> tuple[HubNode, LocalNode]:
+        """Start a hub and the institution 10008, and wait for their link."""
+        hub, node = await self.pair()
+        await linked(node)
+        return hub, node
+
     async def start_node(self, settings: Settings) -> LocalNode:
         """Start a local node."""
         node = LocalNode(settings, SystemClock())
@@ -168,10 +179,7 @@ async def ask_at(link: ClientLink, exchange: str, operation: str, arguments: Map
 
 async def linked_node(nodes: "InProcess") -> LocalNode:
     """Start a hub and the institution 10008, and wait for their link."""
-    hub = await nodes.hub()
-    node = await nodes.local("10008", hub.port)
-    await linked(node)
-    return node
+    return (await nodes.linked_pair())[1]
 
 
 async def linked(*nodes: LocalNode) -> None:

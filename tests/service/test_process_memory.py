@@ -255,9 +255,7 @@ async def test_no_body_of_a_polled_document_is_kept(
 
 
 async def test_no_body_of_a_document_stored_at_the_hub_is_kept(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
-    await linked(a)
+    hub, a = await inprocess.linked_pair()
     with no_body_in_a_cycle():
         await submit_with_confirm(inprocess, a)
         await until(lambda: _rows(hub.store.url) == MANY)

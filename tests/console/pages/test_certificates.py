@@ -8,8 +8,7 @@ from tests.web.running import serving
 
 
 async def test_a_node_without_certificates_is_shown_without_an_error(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
+    hub, node = await inprocess.pair()
     for one in (hub, node):
         async with serving(one) as site:
             page = await (await site.signed_in()).get("/certificates")

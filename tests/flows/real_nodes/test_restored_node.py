@@ -57,8 +57,7 @@ async def found(inprocess: InProcess, node: LocalNode) -> tuple[int, dict[str, A
 async def test_a_node_whose_database_was_put_back_says_so(
     inprocess: InProcess, starts: int, hub_restarts: bool
 ) -> None:
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
+    hub, node = await inprocess.pair()
     settings = node.settings
     await linked(node)
     await node.stop()

@@ -193,9 +193,7 @@ async def test_documents_travel_while_the_collector_refuses(inprocess: InProcess
 
 
 async def test_without_the_section_telemetry_no_spans_are_made(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
-    await linked(a)
+    hub, a = await inprocess.linked_pair()
     assert (a.telemetry, a.spans, a.engine.core.spans, hub.engine.core.spans) == (None, None, None, None)
     await submit(inprocess, a, {"traceparent": PARENT})
     answer = (await ask(await inprocess.client(a), "node.health"))["result"]

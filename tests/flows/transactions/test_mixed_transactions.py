@@ -30,9 +30,7 @@ def document(body: bytes, **headers: Any) -> ContentHeader:
 
 @pytest.fixture
 async def node(inprocess: InProcess) -> LocalNode:
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
-    await linked(node)
+    _, node = await inprocess.linked_pair()
     return node
 
 

@@ -17,16 +17,14 @@ from semq.transport.client_channel import ClientChannel
 from semq.umx_t.headers import USER_HEADERS_MAX
 from semq.umx_t.status import AppStatus
 from tests.local_node.test_node import confirming, publish
-from tests.service.inprocess import InProcess, ask, linked
+from tests.service.inprocess import InProcess, ask
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
 
 @pytest.fixture
 async def node(inprocess: InProcess) -> LocalNode:
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
-    await linked(node)
+    _, node = await inprocess.linked_pair()
     return node
 
 

@@ -86,9 +86,7 @@ def test_every_argument_of_queues_is_supported_or_refused_with_a_reason() -> Non
 
 @pytest.fixture
 async def node(inprocess: InProcess) -> LocalNode:
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
-    await linked(node)
+    _, node = await inprocess.linked_pair()
     return node
 
 

@@ -13,9 +13,7 @@ from tests.service.inprocess import LOCAL_CONFIG, InProcess, linked
 
 
 async def test_the_reason_of_a_nack_is_reported(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
-    await linked(a)
+    _, a = await inprocess.linked_pair()
     listener = await (await inprocess.client(a)).open_channel()
     events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
     queue = (await listener.declare_queue(exclusive=True)).queue

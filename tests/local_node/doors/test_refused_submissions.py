@@ -16,7 +16,7 @@ from semq.transport.client import ClientLink
 from semq.umx_t.short_name import short_name
 from tests.flows.trio import Trio
 from tests.local_node.doors.test_sql_submissions import status_of
-from tests.service.inprocess import InProcess, ask, linked
+from tests.service.inprocess import InProcess, ask
 from tests.waiting import until
 
 
@@ -34,9 +34,7 @@ async def collect_events(inprocess: InProcess, node: LocalNode) -> list[dict[str
 
 async def submit_by_sql(inprocess: InProcess, arguments: str) -> Any:
     """Submit a document by ``semq_send``; return the node, a link of its administrator, and the number."""
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
-    await linked(a)
+    _, a = await inprocess.linked_pair()
     with psycopg.connect(a.store.url) as connection:
         (number,) = connection.execute(f"SELECT semq_send({arguments})".encode()).fetchone() or (0,)
     return a, await inprocess.client(a), number

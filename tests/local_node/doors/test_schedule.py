@@ -121,9 +121,7 @@ async def test_a_delay_that_is_no_number_of_milliseconds_is_refused(
 
 
 async def test_sql_schedules_documents_by_a_header_and_reads_their_state(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
-    await linked(a)
+    _, a = await inprocess.linked_pair()
     with psycopg.connect(a.store.url, autocommit=True) as connection:
 
         def send(headers: dict[str, Any], further_arguments: str = "") -> int:

@@ -224,9 +224,7 @@ async def test_rows_wait_and_are_taken_in_postgres_as_in_memory(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("local_node.doors.sql_submissions.BATCH", 2)
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
-    await linked(a)
+    _, a = await inprocess.linked_pair()
     a.engine.partners.terms["1.56001"] = (Terms(per_minute=1),)
 
     def targets_of_rows() -> list[str]:
@@ -259,9 +257,7 @@ async def test_each_waiting_submission_keeps_its_own_reason_and_start_of_waiting
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("local_node.doors.sql_submissions.BATCH", 3)
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
-    await linked(a)
+    _, a = await inprocess.linked_pair()
     a.engine.partners.terms["1.56001"] = (Terms(per_minute=1),)
     reads, begin_read = list[None](), a.parts.submissions._begin_read
 
@@ -340,18 +336,14 @@ def reasons_of_rows(a: Any) -> list[str | None]:
 async def test_documents_beyond_the_bytes_of_one_read_are_read_without_another_poll(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
-    await linked(a)
+    _, a = await inprocess.linked_pair()
     reads = submit_and_poll_once(a, monkeypatch, [b"x" * 2**20] * 20)
     await until(lambda: not reasons_of_rows(a))
     await until(lambda: len(reads) == 3)  # 16 and 4 documents, and one read that finds none
 
 
 async def test_rows_above_the_size_limit_delay_no_others(inprocess: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
-    await linked(a)
+    _, a = await inprocess.linked_pair()
     reads = submit_and_poll_once(a, monkeypatch, [*[b"x" * 9 * 2**20] * 2, b"small"])
     await until(lambda: reasons_of_rows(a) == ["SEMQ-1203"] * 2)
     await until(lambda: len(reads) == 2)  # the payloads of the large rows are not read and do not count
@@ -393,9 +385,7 @@ INSERT = """
 async def test_headers_that_cannot_be_read_are_refused_and_the_node_continues(
     inprocess: InProcess, headers: str, codes: set[str]
 ) -> None:
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
-    await linked(a)
+    _, a = await inprocess.linked_pair()
     with psycopg.connect(a.store.url) as connection:
         connection.execute(INSERT, (headers,))
         connection.execute("SELECT semq_send('56001', 'good'::bytea)")

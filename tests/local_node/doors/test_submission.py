@@ -117,9 +117,7 @@ ENDS = ["1 channel.close 404 60.40", "1 channel.close-ok", "0 connection.close-o
 
 
 async def test_a_sender_that_closes_at_once_learns_that_its_document_is_refused(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
-    await linked(a)
+    _, a = await inprocess.linked_pair()
     for token in ({}, {"Token": "T1"}):
         bad = document("99999", **token)
         assert await asyncio.to_thread(answers, a.port, bad + CLOSE + END) == ENDS
@@ -132,9 +130,7 @@ async def test_a_sender_that_closes_at_once_learns_that_its_document_is_refused(
 
 @pytest.mark.parametrize("has_tokens", [False, True])
 async def test_documents_behind_a_refused_one_are_not_accepted(inprocess: InProcess, has_tokens: bool) -> None:
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
-    await linked(a)
+    _, a = await inprocess.linked_pair()
 
     def publish() -> tuple[list[tuple[int, bool]], str]:
         """Publish ten documents in one write, the fifth of them bad; return the confirms and the reason."""

@@ -42,9 +42,7 @@ async def test_frames_sent_just_after_the_loss_of_the_socket_are_dropped_without
 
 
 async def test_a_turn_that_has_only_unreadable_frames_returns_their_credit(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
-    await linked(node)
+    hub, node = await inprocess.linked_pair()
     link = hub.parts.links.links["1.10008"]
     room, counts = link.room, node.engine.core.counters.counts
     link._unacked_messages += 1
@@ -60,9 +58,7 @@ async def test_packets_above_the_bound_of_one_partner_are_dropped_and_noted(
 ) -> None:
     """Three packets of each speaker arrive in one read; the second one already exceeds a partner's bound."""
     monkeypatch.setattr(uplink, "PARTNER_BYTES_MAX", 0)
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
-    await linked(node)
+    hub, node = await inprocess.linked_pair()
     link, received = hub.parts.links.links["1.10008"], []
     monkeypatch.setattr(node.engine, "receive", lambda link, frames: received.extend(frames))
     for source in (Address(1, "56001"), HUB):
@@ -76,9 +72,7 @@ async def test_packets_above_the_bound_of_one_partner_are_dropped_and_noted(
 async def test_a_directory_is_processed_a_few_records_a_turn(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
-    await linked(node)
+    hub, node = await inprocess.linked_pair()
     link = hub.parts.links.links["1.10008"]
     received: list[list[Frame]] = []
     monkeypatch.setattr(node.engine, "receive", lambda link, frames: received.append(frames))
@@ -96,9 +90,7 @@ async def test_no_further_presence_of_the_hub_is_read_while_parts_wait(
 ) -> None:
     """Six packets arrive, each divided into eight parts; parts of more than one packet never wait at the same time."""
     monkeypatch.setattr(intake, "BYTES_PER_TURN", 1)
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
-    await linked(node)
+    hub, node = await inprocess.linked_pair()
     link = hub.parts.links.links["1.10008"]
     received: list[Packet] = []
     waited: list[int] = []
@@ -132,9 +124,7 @@ async def test_a_hub_needs_to_state_its_address_only(inprocess: InProcess) -> No
 
 
 async def test_the_end_of_a_session_ends_the_pauses_of_its_speakers(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
-    await linked(node)
+    _, node = await inprocess.linked_pair()
     uplink_of(node).intake.pause(str(HUB))
     uplink_of(node)._end_link()
     assert not uplink_of(node).intake._paused
@@ -143,9 +133,7 @@ async def test_the_end_of_a_session_ends_the_pauses_of_its_speakers(inprocess: I
 async def test_frames_that_arrived_before_the_end_of_a_session_are_processed(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
-    await linked(node)
+    _, node = await inprocess.linked_pair()
     link, received = node.parts.hub.link, list[Frame]()
     assert link is not None
     monkeypatch.setattr(node.engine, "receive", lambda link, frames: received.extend(frames))
@@ -163,9 +151,7 @@ async def test_frames_that_arrived_before_the_end_of_a_session_are_processed(
 async def test_a_node_stops_although_a_defect_prevents_the_processing_of_the_last_frames(
     inprocess: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
-    await linked(node)
+    _, node = await inprocess.linked_pair()
     link, client = node.parts.hub.link, uplink_of(node)._client
     assert link is not None
     assert client is not None

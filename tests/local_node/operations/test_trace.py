@@ -162,9 +162,7 @@ async def test_a_hub_can_withhold_an_answer_but_neither_alter_nor_invent_it(
 
 
 async def test_the_trace_of_a_cancelled_message_shows_its_void_marker(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
-    await linked(a)
+    _, a = await inprocess.linked_pair()
     admin, name = await inprocess.client(a), {"id": "S1"}
 
     async def sender_lines() -> list[dict[str, Any]]:

@@ -46,9 +46,7 @@ def document(type_: str, body: str = "eA==", to: str = "56001", **more: Any) -> 
 
 
 async def test_agreements_are_checked_at_submission(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
-    await linked(a)
+    hub, a = await inprocess.linked_pair()
     admin, app = await inprocess.client(hub), await inprocess.client(a)
     assert (await ask(app, "msg.submit", document("anything")))["ok"]
     answer = (await ask(admin, "definitions.import", {"document": AGREED, "why": "test"}))["result"]
@@ -171,9 +169,7 @@ def is_refused_in(lines: list[str], code: str, lk0: str) -> bool:
 
 
 async def test_the_hub_applies_the_quota_of_a_pair_also_after_a_restart(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
-    await linked(a)
+    hub, a = await inprocess.linked_pair()
     app = await inprocess.client(a)
     for _ in range(2):
         assert (await ask(app, "msg.submit", document("slow")))["ok"]

@@ -136,8 +136,7 @@ def test_a_file_of_an_older_semq_is_sent_without_its_private_key_and_texts(tmp_p
 
 
 async def test_without_certificates_no_message_can_be_proved_or_sealed(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    a = await inprocess.local("10008", hub.port)
+    _, a = await inprocess.pair()
     admin = await inprocess.client(a)
     document = {"target": "56001", "body_base64": b64encode(b"x").decode()}
     lk0 = (await ask(admin, "msg.submit", document))["result"]["lk0"]

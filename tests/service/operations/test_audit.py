@@ -11,7 +11,7 @@ from semq.config.reach import url_of
 from semq.service.operations.audit import recorded
 from semq.store.audit import Line, add
 from semq.umx_t.short_name import short_name
-from tests.service.inprocess import InProcess, linked
+from tests.service.inprocess import InProcess
 from tests.waiting import until
 from tests.web.running import serving
 
@@ -74,9 +74,7 @@ async def test_acts_and_shown_payloads_over_amqp_are_in_the_same_log_as_acts_of_
 
 @pytest.mark.parametrize("act", ["requeue", "remove"])
 async def test_acts_on_failed_documents_name_them_by_key_and_short_name(inprocess: InProcess, act: str) -> None:
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
-    await linked(node)
+    _, node = await inprocess.linked_pair()
     client = Client(url_of(node.settings, node.port))
     inprocess.stack.push_async_callback(client.close)
     await client.send("10008", b"x", app_key="erp/order//S-1")

@@ -66,8 +66,7 @@ async def test_an_act_has_two_lines_in_the_audit_log_and_an_act_beyond_the_role_
 
 
 async def test_an_unreachable_node_is_reported(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
+    _, node = await inprocess.pair()
     async with serving(node) as site:
         program = await site.program("viewer", "submit")
         assert (await program.get("/node/status")).status_code == 200

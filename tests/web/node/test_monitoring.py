@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from local_node.node import LocalNode
 from platform_node.node import HubNode
-from tests.service.inprocess import InProcess, linked
+from tests.service.inprocess import InProcess
 from tests.service.monitoring.test_metrics import read_openmetrics
 from tests.waiting import until
 from tests.web.running import Site, serving
@@ -50,9 +50,7 @@ async def test_figures_are_for_viewers_in_both_formats(hub: HubNode, path: str) 
 
 
 async def test_a_failing_node_fails_the_health_check_but_not_the_process(inprocess: InProcess) -> None:
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
-    await linked(node)
+    hub, node = await inprocess.linked_pair()
     async with serving(node) as site:
         await hub.stop()
 

@@ -82,8 +82,7 @@ DEFINITIONS = {
 
 @pytest.fixture
 async def node(inprocess: InProcess) -> AsyncIterator[LocalNode]:
-    hub = await inprocess.hub()
-    node = await inprocess.local("10008", hub.port)
+    _, node = await inprocess.pair()
     yield node
     assert node.engine_starts == 1  # no store was lost
 
