@@ -50,7 +50,7 @@ REQUEST_BYTES_MAX = 4 * 1024
 NONCE_MAX = 64  # characters
 # Events whose ledger lines name the target reliably; lines about violations repeat statements of impostors.
 EVENTS_NAMING_TARGET = frozenset({Event.FORWARDED.name, Event.STORED.name, Event.SENT.name})
-LedgerLines = Sequence[Mapping[str, Any]]
+LedgerLines = Sequence[Mapping[str, object]]
 LINES, STORY, EXCHANGED = "ask.lines", "ask.story", "ask.exchanged"  # questions to other instances
 HUB = "hub"  # the user in these questions
 

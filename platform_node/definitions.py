@@ -25,7 +25,6 @@ With at least one agreement, only documents with an agreement are allowed; witho
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -101,7 +100,7 @@ def read_definitions(text: str, configured: Sequence[str] | None = None) -> HubD
     """
     if len(text) > TEXT_MAX:
         raise DefinitionsRefused("The definitions are too long.", size=len(text))
-    content: dict[str, Any] = {}
+    content: dict[str, object] = {}
     try:
         content = tomllib.loads(text)
         definitions = msgspec.convert(content, HubDefinitions)

@@ -65,7 +65,7 @@ class Questions:
         """Return the queue of an institution for virtual host ``umx``."""
         return _AskedQueue(self, str(node))
 
-    async def ask(self, node: str, question: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def ask(self, node: str, question: Mapping[str, object]) -> Mapping[str, Any]:
         """Ask a node in the turn of the question's ``asker``; return the answer. Raises NotAsked, ShareUsed."""
         turns = self._turns.get(node)
         if turns is None:
@@ -73,7 +73,7 @@ class Questions:
         async with turns.turn(str(question.get("asker"))):
             return await self._ask(node, question)
 
-    async def _ask(self, node: str, question: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _ask(self, node: str, question: Mapping[str, object]) -> Mapping[str, object]:
         reader = self._readers.get(node)
         if reader is None:
             raise NotAsked(ABSENT_TEXT, node=node)
@@ -87,7 +87,7 @@ class Questions:
         try:
             reader.deliver("", "asked", header, body, False, None)
             async with asyncio.timeout(PATIENCE_S):
-                reply = msgspec.json.decode(await answer, type=dict[str, Any])
+                reply = msgspec.json.decode(await answer, type=dict[str, object])
         except TimeoutError:
             raise NotAsked(f"The node did not answer within {PATIENCE_S:.0f} s.", node=node) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -137,7 +137,7 @@ class _AskedQueue(ServiceQueue):
     def resume(self, consumer: ServiceConsumer) -> None:
         """Do nothing: a question that cannot be delivered at once is not stored."""
 
-    def settled(self, consumer: ServiceConsumer | None, tokens: list[Any], disposition: Disposition) -> None:
+    def settled(self, consumer: ServiceConsumer | None, tokens: list[object], disposition: Disposition) -> None:
         """Do nothing."""
 
 

@@ -397,7 +397,7 @@ class QueuesWithInboxes(dict[str, AnyQueue]):
     def __contains__(self, name: object) -> bool:
         return super().__contains__(name) or (isinstance(name, str) and self.get(name) is not None)
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: object = None) -> Any:
         queue = super().get(name)
         if queue is None and (queue := self._inboxes.named(name)) is not None:
             self[name] = queue

@@ -7,7 +7,7 @@ is neither a line in the log nor an event. For each error code and target node t
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import structlog
 
@@ -166,7 +166,7 @@ class Nacks:
 @work
 def _write_event(core: Core, event: AppEvent) -> Steps:
     unit = yield NO_NEEDS
-    prepared: list[Any] = []
+    prepared: list[object] = []
     core.prepare_event(unit, event, prepared)
     yield COMMITTED
     if prepared:

@@ -6,7 +6,6 @@ locator. A submission that is tried again and accepted becomes a document with a
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
 
 from semq.engine.core import Core, with_why
 from semq.engine.errors import BodyUnreadable, Cancelled, NotThere
@@ -51,7 +50,7 @@ def refuse_open(core: Core, number: int, error: SemqError, done: Callable[[None]
     unit = yield Needs(queries={query})
     rows = _unsettled(unit, query)
     reason, at = (error.code, error.text + facts_of(error)), core.now_ms()
-    events: list[Any] = []
+    events: list[object] = []
     for row in rows:
         lk0 = _locator(core, row)
         unit.refused_submissions[row.row_id] = SubmissionRefusal(lk0, reason, at)
@@ -102,7 +101,7 @@ def _record_end(
 ) -> list[object]:
     """Write the ledger line of an ended submission, and return the prepared event about it."""
     unit.ledger.append(ledger_line(row, lk0, at, Event.REFUSED, " ".join(reason)))
-    events: list[Any] = []
+    events: list[object] = []
     event = AppEvent(
         "failed", lk0, _target(row), _app_key(row), at, outcome=outcome, reason=reason, token=row.token,
         submission=row.row_id,

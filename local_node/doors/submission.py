@@ -8,7 +8,7 @@ document and leaves the channel open.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from local_node.doors.nacks import NackDelays, NackedDocument, Nacks
 from local_node.doors.properties import expires_at, given_headers, with_delay
@@ -247,7 +247,7 @@ class _ReportByAnswer(_ReportByConfirm):
         self._header = message.header
 
     def done(self, accepted: Accepted) -> None:
-        result: dict[str, Any] = {
+        result: dict[str, object] = {
             "lk0": str(accepted.lk0),
             "repeated": accepted.repeated,
             "digest": (self.digest or accepted.digest).hex(),

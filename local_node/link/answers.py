@@ -7,7 +7,6 @@ selects the lines that a partner may read (the story). The hub itself asks durin
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 import structlog
@@ -102,7 +101,7 @@ class Answers:
             answer = {"ok": False, "error": describe(BadInput("The question cannot be read.", fault=str(error)))}
         _answer(channel, correlation_id, answer)
 
-    async def _result(self, question: PassedQuestion) -> Mapping[str, Any]:
+    async def _result(self, question: PassedQuestion) -> Mapping[str, object]:
         if question.authority is not None:
             return await self._duty.carry_out(question.authority)
         if question.exchanged is not None:

@@ -28,7 +28,7 @@ async def request(
     clock: Clock,
     exchange: str,
     operation: str,
-    arguments: Mapping[str, Any],
+    arguments: Mapping[str, object],
     peer_name: str = "The hub",
 ) -> Mapping[str, Any]:
     """Send the request and return the result. ``peer_name``: the node that is asked, for texts of errors.

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
 
 import structlog
 from msgspec import Struct
@@ -297,7 +296,7 @@ class Uplink:
         """Whether the hub has ended the link because the certificate of this node was revoked."""
         return Revoked.code in self._peer_reason
 
-    def _properties(self) -> Mapping[str, Any]:
+    def _properties(self) -> Mapping[str, object]:
         return self._identity() if self.datagrams is None else {**self._identity(), **self.datagrams.properties()}
 
     def _peer(self, client: ClientLink) -> Address:

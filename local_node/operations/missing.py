@@ -8,7 +8,7 @@ asked again at each run of the job ``missing``. The list is in memory; with ``si
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 import structlog
@@ -230,9 +230,9 @@ class MissingDocuments:
                 faults.append(f"{name}: {OLDER}" if UnknownOperation.code in error.text else error.text)
         raise Unavailable("; ".join(faults) or NOT_DIALLED)
 
-    def _read(self, partner: str, nonce: str, question: ExchangedQuestion, other: Any) -> ExchangedPage:
+    def _read(self, partner: str, nonce: str, question: ExchangedQuestion, other: object) -> ExchangedPage:
         """Return the page in an answer. Raises Unavailable, and the errors of a missing or false signature."""
-        answer: Mapping[str, Any] = other if isinstance(other, dict) else {}
+        answer: Mapping[str, object] = other if isinstance(other, dict) else {}
         if why := str(answer.get("unanswered") or ""):
             raise Unavailable(OLDER if BadLocator.code in why else why)  # it looks for a message without a name
         text = str(answer.get("story")).encode("utf-8", "surrogatepass")

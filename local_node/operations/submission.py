@@ -50,7 +50,7 @@ class DocumentArguments(Arguments, frozen=True, kw_only=True):
     sender: Annotated[Text, Meta(description="User or application of this institution.")] = ""
 
 
-def _argument(row: Attribute) -> tuple[str, Any, None]:
+def _argument(row: Attribute) -> tuple[str, object, None]:
     return row.field, Annotated[TYPES[row.kind] | None, Meta(description=f"{row.name}: {row.meaning}.")], None
 
 

@@ -7,7 +7,6 @@ signs its answer for this question (``proved``). If a required signature is miss
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -60,7 +59,7 @@ class Traces:
             "unanswered": unanswered,
         }
 
-    async def _other_parties(self, lk0: str, events: Sequence[Mapping[str, Any]]) -> tuple[Events, list[Unanswered]]:
+    async def _other_parties(self, lk0: str, events: Sequence[Mapping[str, object]]) -> tuple[Events, list[Unanswered]]:
         target = next((story.target_node(line) for line in events if line["event"] == Event.ACCEPTED.name), "")
         return await self.ask_parties(lk0, target)
 
@@ -125,7 +124,7 @@ class Traces:
         return direct.dial_config_for(parse_address(other_end), VIRTUAL_HOST)
 
     def _merge(
-        self, lines: Events, replier: str, answer: Any, lk0: str, nonce: str, target: str
+        self, lines: Events, replier: str, answer: object, lk0: str, nonce: str, target: str
     ) -> tuple[Events, list[Unanswered]]:
         """Add the checked answer of the other end to the lines of the hub; return also the parties without an answer.
 

@@ -55,7 +55,7 @@ class ReportedEvent(Struct):
     prepared: PreparedPublish | None = None  #: the event for applications; None: not published
 
     @property
-    def ops(self) -> Sequence[Any]:
+    def ops(self) -> Sequence[object]:
         return self.prepared.ops if self.prepared else ()
 
     def commit(self) -> None:

@@ -19,9 +19,9 @@ from semq.service.operations.figures import EndedCount, TrafficFigures, merged
 
 PLACE_BITS = 56  # of a number in one store: 16 for openings of the store, 40 for rows since the opening
 STORES_MAX = (1 << (63 - PLACE_BITS)) - 1
-Rows = list[dict[str, Any]]  #: of any operation that returns a list
+Rows = list[dict[str, object]]  #: of any operation that returns a list
 Answers = Sequence[tuple[StoreName, Any]]
-Combine = Callable[[Answers, Mapping[str, Any]], Any]  #: (answers, arguments) -> combined answer
+Combine = Callable[[Answers, Mapping[str, object]], Any]  #: (answers, arguments) -> combined answer
 
 
 class StorePlace(NamedTuple):
@@ -48,12 +48,12 @@ def store_text(store: StoreName) -> str:
     return f"{store[0]}.{store[1]}"
 
 
-def with_store(store: StoreName, row: Mapping[str, Any]) -> dict[str, Any]:
+def with_store(store: StoreName, row: Mapping[str, object]) -> dict[str, object]:
     """Return a row with the name of its store."""
     return {**row, "store": store_text(store)}
 
 
-def rows(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
+def rows(answers: Answers, arguments: Mapping[str, object]) -> Rows:
     """Return the rows of all stores, each with its store."""
     return [with_store(store, row) for store, answer in answers for row in answer]
 
@@ -113,7 +113,7 @@ def causes(answers: Answers, arguments: Mapping[str, object]) -> StuckSums:
     return {"as_of": _oldest(answers), "rows": sorted(rows_of_all, key=lambda row: row["rows"], reverse=True)}
 
 
-def institutions(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
+def institutions(answers: Answers, arguments: Mapping[str, object]) -> Rows:
     """Return each institution once, with its presence at any instance and its copies in all stores."""
     merged: dict[str, dict[str, Any]] = {}
     for store, answer in answers:
@@ -133,12 +133,12 @@ def institutions(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
     return list(merged.values())
 
 
-def stores(answers: Answers, arguments: Mapping[str, Any]) -> Rows:
+def stores(answers: Answers, arguments: Mapping[str, object]) -> Rows:
     """Return one row for each store, if possible from the instance that serves it.
 
     ``asked``, the number of records about copies of a store that is not here, is summed over all instances.
     """
-    chosen: dict[str, dict[str, Any]] = {}
+    chosen: dict[str, dict[str, object]] = {}
     asked: Counter[str] = Counter()
     for store, answer in answers:
         for row in answer:

@@ -56,7 +56,7 @@ class FannedOperation(Struct, frozen=True):
     """An operation that asks several stores."""
 
     operation: Operation
-    run: Callable[[Given, Caller], Awaitable[Any]]
+    run: Callable[[Given, Caller], Awaitable[object]]
 
     async def __call__(self, given: Given, caller: Caller) -> object:
         """Run the operation. Raises BadArguments, StoresUnreached, and refusals of the stores."""
@@ -83,7 +83,7 @@ class FanOut:
         return {name: self._fanned(name, bound) if name in FANNED else bound for name, bound in self._own.items()}
 
     def _fanned(self, name: str, bound: BoundOperation) -> FannedOperation:
-        async def run(given: Given, caller: Caller) -> Any:
+        async def run(given: Given, caller: Caller) -> object:
             if not self._hub.stores():  # otherwise a list would be empty, and pass for complete
                 raise StoresUnreached(stores="this instance has just started and has opened none yet")
             return await FANNED[name](self, name, given, caller)
@@ -133,12 +133,12 @@ class FanOut:
             return combined
         return _complete(combined, answered)
 
-    async def act_in_store(self, name: str, given: Given, caller: Caller) -> Any:
+    async def act_in_store(self, name: str, given: Given, caller: Caller) -> object:
         """Act in the store that has the row of a message."""
         store = await self._store_of(str(given["id"]), caller)
         return with_store(store, _result(_reached(await self._ask(store, name, given, caller))))
 
-    async def trace(self, name: str, given: Given, caller: Caller) -> Any:
+    async def trace(self, name: str, given: Given, caller: Caller) -> object:
         """Return the ledger lines of all stores; with argument ``parties`` also those of sender and receiver."""
         missing: StoresUnreached | None = None
         try:
@@ -163,7 +163,7 @@ class FanOut:
         return stores[(await self.find_message(FIND_OPERATION, {"id": message}, caller))["store"]]
 
     # --- lists from store to store
-    async def listed(self, name: str, given: Given, caller: Caller) -> Any:
+    async def listed(self, name: str, given: Given, caller: Caller) -> object:
         """Return rows, store by store. Argument ``after``: field ``after`` of the last row that the caller has."""
         stores, place = self._hub.stores(), place_of(int(given.get("after", 0)))
         limit = int(given.get("limit", 500))
@@ -203,7 +203,7 @@ class FanOut:
             page["next"] = {queue: number_for(StorePlace(position, number))}
         return _complete(page, answered)
 
-    async def failed(self, name: str, given: Given, caller: Caller) -> Any:
+    async def failed(self, name: str, given: Given, caller: Caller) -> object:
         """Return a page as ``paged`` does, with the number of all failed messages."""
         answered = await self.ask_all("queue.census", {}, caller)
         counted = [answer.result for answer in answered if answer.result is not None]
@@ -218,7 +218,7 @@ class FanOut:
                 error.result |= figures
             raise
 
-    async def act_on_copies(self, name: str, given: Given, caller: Caller) -> Any:
+    async def act_on_copies(self, name: str, given: Given, caller: Caller) -> object:
         """Act on named copies, or on the next batch of one store."""
         if given.get("ids"):
             return await self._named_copies(name, given, caller)
@@ -233,7 +233,7 @@ class FanOut:
         batch |= {"after": number_for(following), "done": following.store >= len(stores)}
         return _complete(batch, [answered])
 
-    async def _named_copies(self, name: str, given: Given, caller: Caller) -> Any:
+    async def _named_copies(self, name: str, given: Given, caller: Caller) -> object:
         stores = await asyncio.gather(*(self._store_of(str(copy), caller) for copy in given["ids"]))
         counts: Counter[str] = Counter()
         answered: list[StoreAnswer] = []
@@ -245,17 +245,17 @@ class FanOut:
         return _complete({"counts": dict(counts), "after": 0, "done": True}, answered)
 
 
-FannedRun = Callable[[FanOut, str, Given, Caller], Awaitable[Any]]
+FannedRun = Callable[[FanOut, str, Given, Caller], Awaitable[object]]
 
 
 def _combined(combine: Combine) -> FannedRun:
-    async def run(fan: FanOut, name: str, given: Given, caller: Caller) -> Any:
+    async def run(fan: FanOut, name: str, given: Given, caller: Caller) -> object:
         return await fan.ask_and_combine(name, given, caller, combine)
 
     return run
 
 
-def health(answers: Answers, arguments: Mapping[str, Any]) -> combination.Rows:
+def health(answers: Answers, arguments: Mapping[str, object]) -> combination.Rows:
     """Return the health of each instance."""
     return [row for _, answer in answers for row in answer]
 
@@ -301,7 +301,7 @@ def _unreached(answered: list[StoreAnswer]) -> list[StoreAnswer]:
     return [answer for answer in answered if answer.unreached]
 
 
-def _complete(combined: Any, answered: list[StoreAnswer]) -> Any:
+def _complete(combined: object, answered: list[StoreAnswer]) -> Any:
     """Return the combined answer. Raises StoresUnreached, with this answer, if stores are missing."""
     unreached = _unreached(answered)
     if not unreached:

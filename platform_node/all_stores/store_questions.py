@@ -29,7 +29,7 @@ NO_CARRIER = "the carrier is not reachable"
 NOT_HEARD = f"no answer within {ANSWER_S:g} s"
 TOO_LARGE = "its answer is too large; ask for fewer rows"
 UNREADABLE = "its answer cannot be read"
-Handler = Callable[[Mapping[str, Any], Caller], Awaitable[Any]]
+Handler = Callable[[Mapping[str, object], Caller], Awaitable[object]]
 log = structlog.get_logger("semq.cluster")
 
 
@@ -93,7 +93,7 @@ class StoreQuestions:
         self._receiver = receiver
 
     # --- questions of this instance
-    async def ask(self, store: StoreName, operation: str, arguments: Mapping[str, Any], user: str) -> StoreAnswer:
+    async def ask(self, store: StoreName, operation: str, arguments: Mapping[str, object], user: str) -> StoreAnswer:
         """Ask the instance that serves another store. Raises nothing."""
         if not self._carrier.is_joined:
             return StoreAnswer(store, unreached=NO_CARRIER)
@@ -180,7 +180,7 @@ class StoreQuestions:
                 raise Busy(at_once=CONCURRENT_MAX)
             if handler is None:  # the asking instance has another version
                 raise BadArguments("This instance has no such operation.", operation=question.operation[:80])
-            arguments = msgspec.json.decode(question.arguments, type=dict[str, Any])
+            arguments = msgspec.json.decode(question.arguments, type=dict[str, object])
             return {"result": await handler(arguments, Caller(question.user, door="instance"))}
         except SemqError as error:
             return {"error": describe(error)}

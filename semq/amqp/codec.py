@@ -115,7 +115,7 @@ def decode_method(payload: bytes, depth: int = TABLE_DEPTH) -> Method:
 
 
 def _arguments(payload: bytes, plan: tuple[ArgumentStep, ...], depth: int) -> list[object]:
-    values: list[Any] = []
+    values: list[object] = []
     at = IDS.size
     for kind, names in plan:
         if kind is None:

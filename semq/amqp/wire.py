@@ -144,7 +144,7 @@ def decode_table(data: bytes, at: int = 0, depth: int = TABLE_DEPTH) -> tuple[di
     return table, stop
 
 
-def read_table(data: bytes, at: int, depth: int) -> tuple[dict[str, Any], int]:
+def read_table(data: bytes, at: int, depth: int) -> tuple[dict[str, object], int]:
     """Do what ``decode_table`` does. Data that ends too early may also raise the exceptions in ``TRUNCATED``, or give a
     position beyond the data.
     """
@@ -152,8 +152,8 @@ def read_table(data: bytes, at: int, depth: int) -> tuple[dict[str, Any], int]:
         raise SyntaxFault("a table or array is nested too deeply")
     end = at + 4 + _read_long(data, at)[0]
     at += 4
-    table: dict[str, Any] = {}
-    value: Any
+    table: dict[str, object] = {}
+    value: object
     while at < end:
         stop = at + 1 + data[at]
         octets = data[at + 1 : stop]

@@ -249,7 +249,7 @@ class Client:
     async def request(
         self,
         operation: str,
-        arguments: Mapping[str, Any] | None = None,
+        arguments: Mapping[str, object] | None = None,
         *,
         timeout_s: float | None = None,
         repeat: bool = True,

@@ -21,7 +21,7 @@ from semq.errors import BadInput
 from semq.umx_t.app_key import AppKey
 
 Function: TypeAlias = Callable[[Document, Any], Awaitable[None] | None]
-Reader: TypeAlias = Callable[[bytes], Any]
+Reader: TypeAlias = Callable[[bytes], object]
 
 
 class CannotRead(BadInput):

@@ -53,7 +53,7 @@ def send(
     order_key: str = "",
     token: str | None = None,
     content_type: str = "",
-    headers: Mapping[str, Any] | None = None,
+    headers: Mapping[str, object] | None = None,
     encrypt: bool = False,
     expires_at: datetime | None = None,
     not_before: datetime | None = None,
@@ -145,7 +145,7 @@ def _body(connection: Connection, row: Mapping[str, Any]) -> bytes | SpooledBody
     return body
 
 
-def _run(connection: Connection, statement: Any, values: Mapping[str, Any]) -> Any:
+def _run(connection: Connection, statement: Any, values: Mapping[str, object]) -> Any:
     try:
         return connection.execute(statement, values)
     except DBAPIError as error:

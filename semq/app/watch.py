@@ -7,7 +7,6 @@ state is queried at the beginning, and then regularly.
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
 
 from semq.app.errors import NoReceiptRequested, NotDelivered, NotYetKnown
 from semq.app.requests import Requests
@@ -55,7 +54,7 @@ class Watch:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _read(self, name: str, until: float) -> tuple[Mapping[str, Any], Fate | None]:
+    async def _read(self, name: str, until: float) -> tuple[Mapping[str, object], Fate | None]:
         record = await self._requests.operate("msg.show", {"id": name}, max(until - self._clock.monotonic(), 1.0))
         fate = read_fate(record)
         if fate is None and has_no_outcome(record):

@@ -12,7 +12,6 @@ import os
 import socket
 import traceback
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from semq.app.client import Client
 from semq.app.document_tasks import park
@@ -133,7 +132,7 @@ class Worker:
     async def _call(self, handler: Handler, document: Document) -> bool:
         """Call a function as soon as fewer than ``concurrency`` run; return False if the worker is stopping."""
         await self._free.acquire()
-        thread: asyncio.Future[Any] | None = None
+        thread: asyncio.Future[object] | None = None
         try:
             if self._stop.is_set():
                 return False

@@ -82,11 +82,11 @@ def _delivery_limit(value: object) -> int | None:
     return None if type(value) is int and value < 0 else _count(value)  # RabbitMQ 4: negative is no limit
 
 
-def _priority(value: Any) -> int:
+def _priority(value: object) -> int:
     return _integer(value, 255, "max_value_exceeded")
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{{unacceptable_type,{field_type(value)}}}")
     return value
@@ -126,7 +126,7 @@ def _at_least_once(value: object) -> bool:
 
 
 def _one_of(subject: str, *permitted: str) -> Callable[[object], str]:
-    def check(value: Any) -> str:
+    def check(value: object) -> str:
         if value not in permitted:
             raise ValueError(f"\"unsupported {subject} '{value}'\"")
         return str(value)
@@ -163,7 +163,7 @@ EQUIVALENT_DEFAULTS = {"x-queue-type": "classic"}
 WITHOUT_EFFECT = frozenset({"queue_type", "queue_mode"})
 
 
-def read_queue_arguments(arguments: Mapping[str, Any]) -> QueueSettings:
+def read_queue_arguments(arguments: Mapping[str, object]) -> QueueSettings:
     """Return the settings that the arguments request. Raises BadArgumentError."""
     fields: dict[str, Any] = {}
     for name, (field, check) in QUEUE_ARGUMENTS.items():

@@ -379,7 +379,7 @@ class VhostDefinitions:
     # Bindings.
 
     def bind(
-        self, source: Exchange, destination: AnyQueue | Exchange, routing_key: str, arguments: Mapping[str, Any]
+        self, source: Exchange, destination: AnyQueue | Exchange, routing_key: str, arguments: Mapping[str, object]
     ) -> bool:
         """Add a binding, unless an identical one exists. Return True if something must be stored."""
         self._check_bindable(source, destination)
@@ -402,7 +402,7 @@ class VhostDefinitions:
         return False
 
     def unbind(
-        self, source: Exchange, destination: AnyQueue | Exchange, routing_key: str, arguments: Mapping[str, Any]
+        self, source: Exchange, destination: AnyQueue | Exchange, routing_key: str, arguments: Mapping[str, object]
     ) -> bool:
         """Undo ``bind``; a missing binding is not an error. Return True if something must be stored."""
         self._check_bindable(source, destination)

@@ -6,7 +6,6 @@ the slice before; without a server all slices run immediately.
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any
 
 SLICE = 1_000
 """The number of messages in one slice."""
@@ -16,14 +15,14 @@ class LongTasks:
     """Unfinished tasks, which take turns."""
 
     def __init__(self, on_pending: Callable[[], None] | None = None) -> None:
-        self._waiting: deque[Iterator[Any]] = deque()
+        self._waiting: deque[Iterator[object]] = deque()
         self._is_running = False
         self._on_pending = on_pending or self.finish
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def do(self, task: Iterator[Any]) -> None:
+    def do(self, task: Iterator[object]) -> None:
         """Run the first slice now and the others later."""
         if _step(task):
             self._waiting.append(task)

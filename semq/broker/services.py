@@ -191,7 +191,7 @@ class ServiceExchange(Exchange):
     def match(self, routing_key: str, headers: Headers) -> list[BindingDestination]:
         return []
 
-    def bind(self, binding: Binding, arguments: Mapping[str, Any]) -> bool:
+    def bind(self, binding: Binding, arguments: Mapping[str, object]) -> bool:
         raise NotImplementedError("a service exchange cannot be bound")
 
 
@@ -222,7 +222,7 @@ class ServiceConsumer(Protocol):
         header: ContentHeader,
         body: Body,
         redelivered: bool,
-        token: Any,
+        token: object,
     ) -> None:
         """Deliver a message. ``ServiceQueue.settled`` gets ``token`` when the client settles the delivery; with
         ``no_ack``, at the end of the turn."""
@@ -303,7 +303,7 @@ class ServiceQueue:
         """Note that the consumer's credit may have risen."""
         raise NotImplementedError
 
-    def settled(self, consumer: ServiceConsumer | None, tokens: list[Any], disposition: Disposition) -> None:
+    def settled(self, consumer: ServiceConsumer | None, tokens: list[object], disposition: Disposition) -> None:
         """Note settled deliveries, in order. ``consumer`` is None for messages of basic.get."""
         raise NotImplementedError
 

@@ -157,7 +157,7 @@ class BrokerSession:
             log.exception("could not serve %s of %s from %s", type(event).__name__, self.user, self.link.peer)
             self.close(InternalError("an internal error occurred; the log of the server has the details"))
 
-    def _on_channel(self, event: Any, handler: Callable[[BrokerChannel, Any], None]) -> None:
+    def _on_channel(self, event: Any, handler: Callable[[BrokerChannel, object], None]) -> None:
         channel = self.channels.get(event.channel)
         if channel is None:
             return  # this side has closed it
@@ -176,7 +176,7 @@ class BrokerSession:
             return
         self._handle(channel, event, handler)
 
-    def _handle(self, channel: ConnectedChannel, event: Any, handler: Callable[[Any, Any], None]) -> None:
+    def _handle(self, channel: ConnectedChannel, event: object, handler: Callable[[Any, object], None]) -> None:
         try:
             handler(channel, event)
         except AmqpError as error:

@@ -40,8 +40,8 @@ class TopCommand(CommandRow, frozen=True):
 
     settings: dict[str, Any] = field(default_factory=dict)  #: further arguments of ``Typer.command``
 
-    def load(self) -> Callable[..., Any]:
-        function: Callable[..., Any] = _import_object(self.where)
+    def load(self) -> Callable[..., object]:
+        function: Callable[..., object] = _import_object(self.where)
         return function
 
 

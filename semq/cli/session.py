@@ -76,7 +76,7 @@ class Session(Struct, frozen=True):
     timeout_s: float
     incomplete: list[IncompleteAnswer] = field(default_factory=list)  #: an error for each incomplete answer of a hub
 
-    async def ask(self, operation: str, *, repeat: bool = True, **arguments: Any) -> Any:
+    async def ask(self, operation: str, *, repeat: bool = True, **arguments: object) -> Any:
         """Run an operation of the node and return its result; arguments that are None are left out.
 
         ``repeat``: send the request again after a lost connection. If some stores of a hub do not answer, this returns
@@ -97,7 +97,7 @@ class Session(Struct, frozen=True):
         """Run an operation as ``ask`` does; return its result as a struct. Raises UnreadableAnswer."""
         return read_answer(type_, await self.ask(operation, **arguments))
 
-    async def rows(self, operation: str, limit: int, **arguments: Any) -> "list[MessageRow]":
+    async def rows(self, operation: str, limit: int, **arguments: object) -> "list[MessageRow]":
         """Return rows of a list, up to ``limit``, from as many pages as necessary."""
         rows: list[MessageRow] = []
         async for page in self.pages(operation, limit, **arguments):
@@ -144,7 +144,7 @@ def on_node(command: Command) -> Callable[..., None]:
 
     @wraps(command)
     def with_node(
-        *, node: str | None, config: Path | None, hosted: str | None, json: bool, timeout: float, **own: Any
+        *, node: str | None, config: Path | None, hosted: str | None, json: bool, timeout: float, **own: object
     ) -> None:
         named = named_node(node, config, hosted)
         used_config = config if node is None else None
@@ -169,7 +169,7 @@ async def _run_on_node(
     out: Output,
     timeout_s: float,
     command: Command,
-    arguments: dict[str, Any],
+    arguments: dict[str, object],
 ) -> None:
     client = Client(node.url, patience_s=timeout_s)
     try:

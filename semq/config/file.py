@@ -239,7 +239,7 @@ def _with_absolute_paths(
     section: SectionT, name: str, keys: tuple[str, ...], origin: Path | None, env: Mapping[str, str]
 ) -> SectionT:
     """Return a section with absolute paths in ``keys``; addresses such as s3://… stay."""
-    update: dict[str, Any] = {}
+    update: dict[str, object] = {}
     for key in keys:
         given: Path | str | None = getattr(section, key)
         if given and "://" not in str(given):

@@ -69,7 +69,7 @@ class ServerSettings(Section):
     names: list[NodeId] = Field([], description="node ids of the institutions")
 
 
-def is_virtual(written: Mapping[str, Any]) -> bool:
+def is_virtual(written: Mapping[str, object]) -> bool:
     """Return whether the tables describe a virtual server."""
     return SERVER in written or INSTITUTIONS in written
 
@@ -101,9 +101,9 @@ def server_settings(written: Mapping[str, object], path: Path) -> ServerSettings
 
 def institution_tables(
     written: Mapping[str, Any], institution: str, path: Path, process: ServerSettings
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the tables of one institution in the form of a file with a single node. Raises ConfigInvalid."""
-    tables: Mapping[str, Any] = written.get(INSTITUTIONS, {})
+    tables: Mapping[str, object] = written.get(INSTITUTIONS, {})
     own = tables.get(institution)
     place = f'{path} [institutions."{institution}"]'
     if own is None:
@@ -166,7 +166,7 @@ def _process_keys(own: Mapping[str, Any]) -> list[str]:
     return refused
 
 
-def _merged(shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(shared: Mapping[str, object], own: Mapping[str, object]) -> dict[str, Any]:
     """Return the shared tables, with keys replaced by those of an institution."""
     merged = dict(shared)
     for name, value in own.items():

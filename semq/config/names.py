@@ -26,7 +26,7 @@ def all_keys() -> list[list[str]]:
 
 def _type_at(path: list[str]) -> Any:
     """Return the type at a path; None if no key or section has this path."""
-    type_: Any = Settings
+    type_: object = Settings
     for name in path:
         type_ = _type_under(type_, name)
     return type_
@@ -45,14 +45,14 @@ def _paths(type_: Any) -> Iterator[list[str]]:
             yield [name, *path]
 
 
-def _type_under(type_: Any, name: str) -> Any:
+def _type_under(type_: Any, name: str) -> object:
     """Return the type of a key in a section or in a table of user-defined names; None if there is none."""
     if _is_section(type_):
         return _without_none(type_.model_fields[name].annotation) if name in type_.model_fields else None
     return _value_type(type_)
 
 
-def _is_section(type_: Any) -> bool:
+def _is_section(type_: object) -> bool:
     return isinstance(type_, type) and issubclass(type_, BaseModel)
 
 

@@ -159,7 +159,7 @@ class Settings(BaseSettings):
         self._file = file
         self._environment = dict(environment or {})
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> dict[str, object]:
         """Return every value by key, including secrets: never for display."""
         return {leaf.key: leaf.value for leaf in _leaves(self, "")}
 

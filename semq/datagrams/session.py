@@ -6,7 +6,6 @@ the link (PROTOCOL.md section 25). The listening end calls ``offer``, the dialli
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import asdict
@@ -103,7 +102,7 @@ class DatagramSession:
         self._add(DatagramChannel(channel_id, secret, self._times.path, self._now()))
         self._send_record(ChannelRecord(id=channel_id.hex(), secret=secret.hex(), host=host, port=port))
 
-    def accept(self, record: ChannelRecord, address: Any) -> None:
+    def accept(self, record: ChannelRecord, address: object) -> None:
         """Use a channel that the other end, at ``address``, has offered. A repeated offer changes nothing."""
         self._obstacle = ""
         channel_id, secret = bytes.fromhex(record.id), bytes.fromhex(record.secret)

@@ -158,7 +158,7 @@ async def run_command(command: str, *arguments: object, variables: Mapping[str, 
         await process.wait()
         raise
     last_line = out.decode().strip().rpartition("\n")[2]
-    result: dict[str, Any] = json.loads(last_line or "{}")
+    result: dict[str, object] = json.loads(last_line or "{}")
     if process.returncode and not result.get("report"):
         fault = err.decode("utf-8", "replace").strip().rpartition("\n")[2] or last_line
         raise CalledProcessError(process.returncode, command, stderr=fault)

@@ -11,7 +11,6 @@ from argparse import Namespace
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -36,7 +35,7 @@ TRADE_S = 0.5  # pause between two documents while the nodes stay
 
 async def run(
     kind: "type[Scenario]", options: Namespace, console: Console
-) -> tuple[dict[str, Any], Reconciliation | None]:
+) -> tuple[dict[str, object], Reconciliation | None]:
     """Run a kind of demo; return the counts, and the result of the reconciliation (None: ``--no-reconcile``).
 
     SIGINT and SIGTERM cancel the demo. Unless ``options.keep``, only the report stays in the folder.
@@ -77,7 +76,7 @@ class Scenario:
         self._clients: dict[str, Client] = {}
         self._is_staying = False  #: the documents of the demo are counted; others follow
 
-    async def run(self) -> tuple[dict[str, Any], Reconciliation | None]:
+    async def run(self) -> tuple[dict[str, object], Reconciliation | None]:
         """Run all steps. Return what the function ``run`` returns."""
         options, places = self._options, self._places
         source = "the sample documents" if options.documents == SAMPLES else options.documents

@@ -11,7 +11,6 @@ from hashlib import sha256
 from itertools import cycle, islice
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from msgspec import Struct, field
 
@@ -131,7 +130,7 @@ class DocumentTracker(Struct):
         else:
             self.duplicates += 1
 
-    def count(self, left: Mapping[str, int], restarts: int) -> dict[str, Any]:
+    def count(self, left: Mapping[str, int], restarts: int) -> dict[str, object]:
         """Return the counts for ``--json``. ``left``: rows by queue. ``restarts``: number of deaths of nodes."""
         documents = list(self.documents.values())
         accepted = [document for document in documents if document.lk0]

@@ -6,7 +6,6 @@ from base64 import b64decode
 from collections.abc import Mapping
 from enum import StrEnum
 from hashlib import sha256
-from typing import Any
 
 from msgspec import Struct
 
@@ -210,7 +209,7 @@ def _whole_number(text: str, reason: Reason) -> int:
     return int(text)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """Return a value as text without surrounding white space; NULL becomes an empty text, a boolean 0 or 1."""
     if value is None:
         return ""

@@ -16,7 +16,7 @@ class TableReport(Struct):
     results: Counter[str] = field(default_factory=Counter)  #: by result, for instance "sent"
     reasons: Counter[str] = field(default_factory=Counter)  #: rejected rows by reason
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return {
             "rows": self.rows, "statuses": dict(self.statuses), **dict(self.results), "reasons": dict(self.reasons),
         }  # fmt: skip

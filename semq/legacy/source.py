@@ -123,10 +123,10 @@ class DatabaseSource:
     def rows(self, table: OldTable) -> Iterator[Values]:
         present = self._columns[table.kind]
         chosen = {meaning: name for meaning, name in table.columns.items() if name in present and meaning != PAYLOAD}
-        number: ColumnClause[Any] = column(table.columns["object_id"])
+        number: ColumnClause[object] = column(table.columns["object_id"])
         labels: list[Any] = [column(name).label(meaning) for meaning, name in chosen.items()]
         if (payload := table.columns.get(PAYLOAD, "")) in present:
-            body: ColumnClause[Any] = column(payload)
+            body: ColumnClause[object] = column(payload)
             labels += [func.length(body).label(SIZE), case((func.length(body) <= SMALL, body)).label(PAYLOAD)]
         query = select(*labels).select_from(_table_clause(table)).order_by(number)
         with self._faults(), self._engine.connect() as connection:
@@ -134,13 +134,13 @@ class DatabaseSource:
             for row in connection.execution_options(**options).execute(query):
                 yield dict(row._mapping)  # noqa: SLF001 - a public attribute of SQLAlchemy's rows
 
-    def payload(self, table: OldTable, row: Values) -> Any:
+    def payload(self, table: OldTable, row: Values) -> object:
         if row[PAYLOAD] is not None or row[SIZE] is None:
             return row[PAYLOAD]
         columns = table.columns
-        body: ColumnClause[Any] = column(columns[PAYLOAD])
+        body: ColumnClause[object] = column(columns[PAYLOAD])
         identity = {meaning: row[meaning] for meaning in IDENTITY if meaning in row}
-        labels: list[Any] = [column(columns[meaning]).label(meaning) for meaning in identity]
+        labels: list[object] = [column(columns[meaning]).label(meaning) for meaning in identity]
         query = select(body, *labels).select_from(_table_clause(table))
         query = query.where(column(columns["object_id"]) == row["object_id"], func.length(body) == row[SIZE])
         with self._faults():
@@ -192,7 +192,7 @@ class CsvSource:
             for line in csv.DictReader(stream):
                 yield {meaning: line.get(name) for meaning, name in table.columns.items() if name in line}
 
-    def payload(self, table: OldTable, row: Values) -> Any:
+    def payload(self, table: OldTable, row: Values) -> object:
         return row.get(PAYLOAD)
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from semq.app import Client, RefusedByNode
 from semq.errors import Unavailable
@@ -244,7 +244,7 @@ class Transfer:
 
     def _list(self, kind: str, record: object, reason: str, detail: str) -> None:
         """Add a row that was not imported to the report and to the file of rejected rows."""
-        line: dict[str, Any] = {
+        line: dict[str, object] = {
             "table": kind, "record": str(record)[:SHOWN_MAX], "reason": reason, "detail": detail[:SHOWN_MAX]
         }  # fmt: skip
         if len(self._report.listed) < LISTED_MAX:

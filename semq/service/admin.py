@@ -5,7 +5,7 @@ Answers are transient messages. ``RequestExchange`` also serves the requests of 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 import structlog
@@ -27,7 +27,7 @@ ADMIN = "semq.admin"
 PERSON_HEADER, PERSON_CHARS_MAX = "x-semq-by", 100
 AUDIT_LINE_HEADER = "x-semq-asked"
 FindPerson = Callable[[str], Awaitable[Account | None]]
-RequestHandler = Callable[[SessionInfo, Mapping[str, Any]], Awaitable[Any]]
+RequestHandler = Callable[[SessionInfo, Mapping[str, object]], Awaitable[object]]
 A = TypeVar("A", bound=msgspec.Struct)
 Result = TypeVar("Result")
 log = structlog.get_logger("semq.admin")
@@ -92,12 +92,12 @@ class RequestExchange(ServiceExchange):
             }
         answer(self._vhost, message.header, reply)
 
-    async def _handle(self, session: SessionInfo, operation: str, body: bytes) -> Any:
+    async def _handle(self, session: SessionInfo, operation: str, body: bytes) -> object:
         handler = self._handlers.get(operation)
         if handler is None:
             raise UnknownOperation(operation=operation[:80])
         try:
-            arguments = msgspec.json.decode(body or b"{}", type=dict[str, Any])
+            arguments = msgspec.json.decode(body or b"{}", type=dict[str, object])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BadArguments("The request is not a JSON object.", fault=str(error)) from error
         return await handler(session, arguments)
@@ -154,7 +154,7 @@ def typed(name: str, struct: type[A], handler: Callable[[SessionInfo, A], Awaita
     return handle
 
 
-def answer(vhost: VirtualHost, request: ContentHeader, reply: Mapping[str, Any]) -> None:
+def answer(vhost: VirtualHost, request: ContentHeader, reply: Mapping[str, object]) -> None:
     """Publish an answer to the queue that the request names in ``reply_to``."""
     body = msgspec.json.encode(reply, enc_hook=str)
     properties = Properties(content_type="application/json", correlation_id=request.correlation_id)

@@ -93,7 +93,7 @@ def record_from_ledger(lk0: str, lines: Sequence[TracedLine]) -> MessageRow:
 
     ``outcome`` is None except at the sender.
     """
-    facts: dict[str, Any] = {"name": short_name(lk0), "lk0": lk0, "cleaned": True, "outcome": None}
+    facts: dict[str, object] = {"name": short_name(lk0), "lk0": lk0, "cleaned": True, "outcome": None}
     facts["source"] = ".".join(lk0.split(".")[:2])
     is_accepted = False
     for line in lines:
@@ -128,7 +128,7 @@ def error_for_ended(facts: Mapping[str, Any]) -> NotThere | TooLate:
     return TooLate(text, **message_names, outcome=outcome, ended_at=at)
 
 
-def newest_first(name: str, lk0s: Sequence[str], rows: Sequence[Mapping[str, Any]] = ()) -> list[str]:
+def newest_first(name: str, lk0s: Sequence[str], rows: Sequence[Mapping[str, object]] = ()) -> list[str]:
     """Return found messages, each once: first the one with this short name, the others in the order of ``lk0s``.
 
     ``rows``: see ``fits_several``. Raises NotThere, and BadArguments if a number or a short name fits several messages.

@@ -9,7 +9,7 @@ import math
 import ssl
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import structlog
 from msgspec.structs import fields
@@ -449,7 +449,7 @@ class Node(OperatedNode, Generic[E]):
         """The largest body on a link between nodes, in bytes; a larger one is read and dropped."""
         return max(self.settings.protocol.max_document_bytes + OVERHEAD, PACKET_BYTES_MAX)
 
-    def identity(self) -> Mapping[str, Any]:
+    def identity(self) -> Mapping[str, object]:
         """Return properties for peers at login."""
         return {
             "node": str(self.address),

@@ -115,7 +115,7 @@ def read(story: bytes) -> list[TracedLine]:
     return [msgspec.to_builtins(line) for line in msgspec.json.decode(story, type=list[StoryLine])[:LINES_MAX]]
 
 
-def checked_event(event: Mapping[str, Any]) -> TracedLine:
+def checked_event(event: Mapping[str, object]) -> TracedLine:
     """Return an event of the hub's own ledger, with the fields of a story line checked.
 
     Raises ValueError, TypeError.

@@ -235,7 +235,7 @@ def revoke_token(connection: Connection, id_: str, by: str, at: datetime) -> Tok
         return None if row is None else _token(row)
 
 
-def _insert(table: Table, row: Any, **instead: Any) -> Any:
+def _insert(table: Table, row: Any, **instead: object) -> Any:
     values = {name: getattr(row, name) for name in type(row).__slots__}
     lists = {name: list(value) for name, value in values.items() if isinstance(value, tuple)}
     return insert(table).values(**values | lists | instead)

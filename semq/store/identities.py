@@ -5,7 +5,7 @@ Functions for ``PostgresStore.execute``. Each change is a transaction of its own
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, Row, exists, func, or_, select, text, update
@@ -239,11 +239,11 @@ def _values(issued: IssuedCertificate) -> dict[str, object]:
     return {name: getattr(issued, name) for name in IssuedCertificate.__struct_fields__}
 
 
-def _issued(row: Row[Any]) -> IssuedCertificate:
+def _issued(row: Row[object]) -> IssuedCertificate:
     return IssuedCertificate(**row._mapping)
 
 
-def _ticket(row: Row[Any]) -> Ticket:
+def _ticket(row: Row[object]) -> Ticket:
     values = dict(row._mapping)
     return Ticket(**values | {"host_names": tuple(values["host_names"])})
 

@@ -21,10 +21,10 @@ class RecentRows:
     """Rows by field of ``Needs`` and by key, as they are in the database."""
 
     def __init__(self) -> None:
-        self._outbound: dict[Any, Any] = {}
-        self._pending: dict[Any, Any] = {}
+        self._outbound: dict[Any, object] = {}
+        self._pending: dict[Any, object] = {}
         self._out_streams: dict[object, object] = {}
-        self._in_streams: dict[Any, Any] = {}
+        self._in_streams: dict[object, Any] = {}
         self._by_field = {
             "outbound": self._outbound, "pending": self._pending, "out_streams": self._out_streams,
             "in_streams": self._in_streams,
@@ -36,7 +36,7 @@ class RecentRows:
         for rows in (*self._by_field.values(), self._tops):
             rows.clear()
 
-    def take(self, name: str, keys: Iterable[Any]) -> tuple[dict[Any, Any], list[Any]]:
+    def take(self, name: str, keys: Iterable[object]) -> tuple[dict[object, object], list[Any]]:
         """Take the rows of a field of ``Needs`` that are here; return them, and the other keys."""
         rows = self._by_field.get(name)
         if not rows:

@@ -93,30 +93,30 @@ def one_of(column: str, values: Iterable[int], *, nullable: bool = False) -> Che
 
 def col(
     name: str, type_: ColumnType, default: str | None = None, *, null: bool = False, key: bool = False
-) -> Column[Any]:
+) -> Column[object]:
     """Return a column. ``default`` is SQL; ``key`` makes the column a part of the primary key."""
     initial = None if default is None else text(default)
     return Column(name, type_, nullable=null, primary_key=key, server_default=initial, autoincrement=False)
 
 
-def moment(name: str, default: str | None = None, *, null: bool = False) -> Column[Any]:
+def moment(name: str, default: str | None = None, *, null: bool = False) -> Column[object]:
     """Return a column for a point in time."""
     return col(name, DateTime(timezone=True), default, null=null)
 
 
-def app_key() -> tuple[Column[Any], ...]:
+def app_key() -> tuple[Column[object], ...]:
     """Return columns for the four parts of an AppKey."""
     return tuple(col(name, Text, "''") for name in ("app_domain", "app_type", "app_subtype", "app_key"))
 
 
-def pos(prefix: str) -> tuple[Column[Any], Column[Any], CheckConstraint]:
+def pos(prefix: str) -> tuple[Column[object], Column[object], CheckConstraint]:
     """Return the columns of a position in a stream, and a constraint: both are set or neither is."""
     inc, sid = f"{prefix}_inc", f"{prefix}_sid"
     whole = CheckConstraint(f"({inc} IS NULL) = ({sid} IS NULL)", name=f"whole_{prefix}")
     return col(inc, BigInteger, null=True), col(sid, BigInteger, null=True), whole
 
 
-def reason() -> tuple[Column[Any], Column[Any], CheckConstraint]:
+def reason() -> tuple[Column[object], Column[object], CheckConstraint]:
     """Return the columns of a reason, and a constraint: both are set or neither is."""
     whole = CheckConstraint("(reason_code IS NULL) = (reason_text IS NULL)", name="whole_reason")
     return col("reason_code", Text, null=True), col("reason_text", Text, null=True), whole

@@ -126,7 +126,7 @@ class ClientChannel:
         body: Body,
         *,
         mandatory: bool = False,
-        token: Any = None,
+        token: object = None,
     ) -> int:
         """Send one message at the end of this turn. Check ``may_publish`` between batches.
 

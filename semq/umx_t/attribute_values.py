@@ -34,7 +34,7 @@ def flag(name: str, value: object) -> bool:
     raise BadAttribute(f"{name} must be 0 or 1.", attribute=name, value=str(value)[:60])
 
 
-def save_fwd(name: str, value: Any) -> SaveFwd:
+def save_fwd(name: str, value: object) -> SaveFwd:
     """Read the delivery class. Raises BadAttribute."""
     if isinstance(value, bytes):
         value = value.decode("ascii", "replace")
@@ -46,7 +46,7 @@ def save_fwd(name: str, value: Any) -> SaveFwd:
     return delivery_class
 
 
-def number(name: str, value: Any) -> int:
+def number(name: str, value: object) -> int:
     """Read an integer from 0 to 2⁶³ − 1. Raises BadAttribute."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _INT64_MAX:
         raise BadAttribute(f"{name} must be an integer of 0 or more.", attribute=name, value=str(value)[:60])
@@ -79,7 +79,7 @@ def attempt(name: str, value: Any) -> int:
     return int(value)
 
 
-def text(name: str, value: Any, length_max: int) -> str:
+def text(name: str, value: object, length_max: int) -> str:
     """Read printable text of at most ``length_max`` characters. Raises BadAttribute."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
@@ -89,7 +89,7 @@ def text(name: str, value: Any, length_max: int) -> str:
     return value
 
 
-def app_key(name: str, value: Any) -> AppKey:
+def app_key(name: str, value: object) -> AppKey:
     """Read an AppKey: a text, or a list of its four parts. Raises BadAppKey."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
@@ -100,7 +100,7 @@ def app_key(name: str, value: Any) -> AppKey:
     return parse_app_key(value)
 
 
-def digest(name: str, value: Any) -> bytes:
+def digest(name: str, value: object) -> bytes:
     """Read a SHA-256 digest, or empty bytes. Raises BadEnvelope."""
     if not isinstance(value, bytes | bytearray) or len(value) not in (0, 32):
         raise BadEnvelope(f"{name} is not a SHA-256 digest.", digest=str(value)[:80])
@@ -134,7 +134,7 @@ def reader_of(word: str) -> Read:
         return READERS[word]
     length_max = int(digits)
 
-    def read(name: str, value: Any) -> str:
+    def read(name: str, value: object) -> str:
         return text(name, value, length_max)
 
     return lru_cache(REPEATED_MAX)(read) if kind == "repeated" else read

@@ -73,6 +73,8 @@ other @ headers  | unknown          | sender's node   | no     | 1     |      | 
 """
 HEADERS = "headers"
 
+FieldTable = dict[str, Any]  #: headers or properties of AMQP; a value has any type of a field table
+
 
 class SetBy(Enum):
     """The party that sets an attribute."""
@@ -174,7 +176,7 @@ PROPERTIES = tuple(
 )
 
 
-def submission_headers(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def submission_headers(arguments: Mapping[str, Any]) -> FieldTable:
     """Return the headers for the arguments of a submission.
 
     Arguments that are None are left out; so are defaults, unless the header is always written.
@@ -188,9 +190,7 @@ def submission_headers(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return headers
 
 
-def header_writer(
-    rows: Iterable[Attribute], *, for_receiver: bool = False
-) -> Callable[[Envelope, dict[str, Any]], None]:
+def header_writer(rows: Iterable[Attribute], *, for_receiver: bool = False) -> Callable[[Envelope, FieldTable], None]:
     """Return a function that adds these attributes of an envelope to headers.
 
     Defaults are left out, except of attributes that are always written. ``for_receiver``: the headers are for the
@@ -206,12 +206,12 @@ def header_writer(
         assignment = f"headers[{row.name!r}] = {value}"
         is_set = "value" if row.default in (0, "", b"", None) else f"value != default{number}"
         lines += [f"value = {row.expression}", assignment if row.is_always else f"if {is_set}: {assignment}"]
-    write: Callable[[Envelope, dict[str, Any]], None] = compiled("attributes", "envelope, headers", lines, names)
+    write: Callable[[Envelope, FieldTable], None] = compiled("attributes", "envelope, headers", lines, names)
     return write
 
 
-def value_reader(rows: Iterable[Attribute]) -> Callable[[Envelope], tuple[Any, ...]]:
+def value_reader(rows: Iterable[Attribute]) -> Callable[[Envelope], tuple[object, ...]]:
     """Return a function that returns the values of these attributes of an envelope."""
     body = ["attributes = envelope.attributes", f"return ({''.join(f'{row.expression}, ' for row in rows)})"]
-    values: Callable[[Envelope], tuple[Any, ...]] = compiled("attributes", "envelope", body, {})
+    values: Callable[[Envelope], tuple[object, ...]] = compiled("attributes", "envelope", body, {})
     return values

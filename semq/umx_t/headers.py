@@ -4,14 +4,13 @@
 of peer nodes, accepts unknown attributes.
 """
 
-from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from semq.foreign_text import shortened
 from semq.umx_t.address import Address, parse_address
 from semq.umx_t.attribute_values import given_moment, moment
-from semq.umx_t.attributes import ATTRIBUTES, PROPERTIES, SetBy, header_writer
+from semq.umx_t.attributes import ATTRIBUTES, PROPERTIES, FieldTable, SetBy, header_writer
 from semq.umx_t.envelope import Attributes, Envelope, Function, Primitive
 from semq.umx_t.errors import BadAttribute, BadCombination, BadEnvelope
 from semq.umx_t.locator import parse_lk0
@@ -78,7 +77,7 @@ def read_type(text: str | None) -> tuple[Function, Primitive]:
 
 
 def read_submission(
-    headers: Mapping[str, Any], properties: Mapping[str, Any], user_headers: bytes = b""
+    headers: FieldTable, properties: FieldTable, user_headers: bytes = b""
 ) -> tuple[Attributes, NodeRequests]:
     """Return the attributes of a document that an application published, and its requests to its own node.
 
@@ -120,34 +119,32 @@ def check_combination(attributes: Attributes) -> Attributes:
     return attributes
 
 
-def write_envelope(envelope: Envelope) -> tuple[dict[str, Any], dict[str, Any]]:
+def write_envelope(envelope: Envelope) -> tuple[FieldTable, FieldTable]:
     """Return the properties and headers of a message between nodes, with one field for each attribute.
 
     The headers of the application are not included.
     """
     attributes = envelope.attributes
-    properties: dict[str, Any] = {"app_id": str(envelope.source), "message_id": envelope.ident, "type": DATA_TYPE}
+    properties: FieldTable = {"app_id": str(envelope.source), "message_id": envelope.ident, "type": DATA_TYPE}
     properties |= {name: value for name in PROPERTIES if (value := getattr(attributes, name))}
-    headers: dict[str, Any] = {}
+    headers: FieldTable = {}
     _write_headers(envelope, headers)
     headers.update(envelope.unknown)
     return properties, headers
 
 
-def write_packed(envelope: Envelope) -> tuple[dict[str, Any], dict[str, Any]]:
+def write_packed(envelope: Envelope) -> tuple[FieldTable, FieldTable]:
     """Do what ``write_envelope`` does in the packed form, for a peer of protocol version 2 or later."""
     attributes = envelope.attributes
-    properties: dict[str, Any] = {"app_id": str(envelope.source), "type": DATA_TYPE}
+    properties: FieldTable = {"app_id": str(envelope.source), "type": DATA_TYPE}
     properties |= {name: value for name in PROPERTIES if (value := getattr(attributes, name))}
-    headers: dict[str, Any] = {PACKED: pack(envelope)}
+    headers: FieldTable = {PACKED: pack(envelope)}
     _write_newer(envelope, headers)
     headers.update(envelope.unknown)
     return properties, headers
 
 
-def read_envelope(
-    properties: Mapping[str, Any], headers: Mapping[str, Any], routing_key: str, user_headers: bytes = b""
-) -> Envelope:
+def read_envelope(properties: FieldTable, headers: FieldTable, routing_key: str, user_headers: bytes = b"") -> Envelope:
     """Return the envelope of a message from a peer node.
 
     ``headers``: those with ``@``; ``user_headers``: the encoded others.
@@ -160,11 +157,9 @@ def read_envelope(
         raise BadEnvelope("The attributes of the message cannot be read.", fault=shortened(str(error), 200)) from error
 
 
-def _read_envelope(
-    properties: Mapping[str, Any], headers: Mapping[str, Any], target: Address, user_headers: bytes
-) -> Envelope:
+def _read_envelope(properties: FieldTable, headers: FieldTable, target: Address, user_headers: bytes) -> Envelope:
     source = parse_address(properties.get("app_id") or "")
-    of_document, of_transport = _from_properties(properties), dict[str, Any]()
+    of_document, of_transport = _from_properties(properties), FieldTable()
     if user_headers:
         of_document["user_headers"] = user_headers
     packed = headers.get(PACKED)
@@ -184,7 +179,7 @@ def _read_envelope(
     return envelope
 
 
-def _read_headers(headers: Mapping[str, Any], of_document: dict[str, Any], of_transport: dict[str, Any]) -> None:
+def _read_headers(headers: FieldTable, of_document: FieldTable, of_transport: FieldTable) -> None:
     unknown = {}
     for name, value in headers.items():
         if name in DOCUMENT_READERS:
@@ -201,5 +196,5 @@ def _read_headers(headers: Mapping[str, Any], of_document: dict[str, Any], of_tr
         of_transport["unknown"] = unknown
 
 
-def _from_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
+def _from_properties(properties: FieldTable) -> FieldTable:
     return {name: value for name in PROPERTIES if (value := properties.get(name))}

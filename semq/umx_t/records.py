@@ -210,7 +210,7 @@ def encode_records(records: Sequence[object]) -> bytes:
     return _encoder.encode(records)
 
 
-def decode_records(function: Function, primitive: Primitive, body: bytes | memoryview) -> list[Any]:
+def decode_records(function: Function, primitive: Primitive, body: bytes | memoryview) -> list[object]:
     """Return the records of a transport packet; unknown fields are ignored. Raises BadRecord, PacketTooLarge."""
     bytes_max = PACKET_BYTES_MAX.get((function, primitive))
     if bytes_max is None:

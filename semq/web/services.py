@@ -81,7 +81,7 @@ class Web:
         self.templates = environment(templates, self.languages)
         self.routes = [route for part in parts for route in part.routes]
 
-    async def snapshot(self, name: str, seconds: float, make: Callable[[], Awaitable[Any]]) -> Any:
+    async def snapshot(self, name: str, seconds: float, make: Callable[[], Awaitable[object]]) -> Any:
         """Return an answer that all visitors share. ``make`` makes a new one if the last is older than ``seconds``."""
         return await self._snapshots.get(name, seconds, make)
 

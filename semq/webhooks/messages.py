@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
 from semq.app import Document, DocumentEvent
@@ -61,7 +61,7 @@ def of_document(document: Document) -> WebhookRequest:
     return WebhookRequest(document.lk0, headers, document.body)
 
 
-def _own_headers(own: Mapping[str, Any], trace: Mapping[str, str]) -> dict[str, str]:
+def _own_headers(own: Mapping[str, object], trace: Mapping[str, str]) -> dict[str, str]:
     """Return the sender's own headers, and the number of those that are left out. ``trace``: passed on otherwise."""
     headers: dict[str, str] = {}
     room, omitted = OWN_BYTES_MAX, 0

@@ -230,7 +230,7 @@ class BrokerChannel:
     def deliver(
         self,
         consumer: ChannelConsumer,
-        item: Any,
+        item: object,
         exchange: str,
         routing_key: str,
         header: ContentHeader,

@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
 
 from semq.amqp.content import ContentHeader
 from semq.broker import refusals
@@ -120,7 +119,7 @@ class Consumer:
         header: ContentHeader,
         body: Body,
         redelivered: bool,
-        token: Any,
+        token: object,
     ) -> None:
         assert isinstance(self.source, ServiceQueue)
         if not self.is_attached:

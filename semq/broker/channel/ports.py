@@ -99,7 +99,7 @@ class ConnectedChannel(Protocol):
     def deliver(
         self,
         consumer: ChannelConsumer,
-        item: Any,
+        item: object,
         exchange: str,
         routing_key: str,
         header: ContentHeader,

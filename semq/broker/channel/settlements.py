@@ -1,6 +1,6 @@
 """Settlements of service queues, passed to their services in batches."""
 
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from semq.broker.queues.queue import Disposition
 from semq.broker.services import ServiceConsumer, ServiceQueue
@@ -29,7 +29,7 @@ class Settlements:
         self._tokens: dict[_Key, list[object]] = {}
 
     def add(
-        self, source: ServiceQueue, consumer: SettlingConsumer | None, token: Any, disposition: Disposition
+        self, source: ServiceQueue, consumer: SettlingConsumer | None, token: object, disposition: Disposition
     ) -> None:
         """Add a settlement for the next ``flush``, which is at the end of this turn at the latest."""
         key = source, consumer, disposition

@@ -6,7 +6,6 @@ Like every store it answers in a later turn of the event loop.
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 from semq.store.broker.operations import (
     AddBodyChunk,
@@ -19,7 +18,7 @@ from semq.store.broker.operations import (
     StoreOp,
 )
 
-CallLater = Callable[[Callable[[], None]], Any]
+CallLater = Callable[[Callable[[], None]], object]
 
 
 def in_the_next_turn(callback: Callable[[], None]) -> None:

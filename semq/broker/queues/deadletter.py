@@ -55,7 +55,7 @@ def dead_letter(
     return Message(exchange, message.routing_key if routing_key is None else routing_key, header, message.body)
 
 
-def _records(deaths: list[dict[str, Any]], forgotten: int, ends: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _records(deaths: list[dict[str, object]], forgotten: int, ends: dict[str, object]) -> Iterator[dict[str, Any]]:
     """Yield headers that record the deaths: first the complete record, then shorter ones."""
     listed = min(len(deaths), _DEATHS_MAX)
     while listed:

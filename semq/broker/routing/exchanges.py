@@ -17,7 +17,7 @@ from semq.broker.routing.headers_match import HeadersPattern
 from semq.broker.routing.topic import TopicIndex
 from semq.foreign_text import shortened
 
-Headers: TypeAlias = Callable[[], Mapping[str, Any]]  # returns the headers of the message
+Headers: TypeAlias = Callable[[], Mapping[str, object]]  # returns the headers of the message
 
 _CACHE_MAX = 8192  # size of a topic exchange's cache, in keys and destinations
 

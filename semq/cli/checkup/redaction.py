@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from pydantic import BaseModel, SecretStr
@@ -43,7 +42,7 @@ class Redaction:
         return text
 
 
-def _secrets(value: Any) -> Iterator[str]:
+def _secrets(value: object) -> Iterator[str]:
     """Yield the values of all secret settings in a section, list or table."""
     if isinstance(value, SecretStr):
         yield value.get_secret_value()

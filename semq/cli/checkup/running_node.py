@@ -115,7 +115,7 @@ def _finding_without_answer(error: SemqError, settings: Settings) -> Finding:
 
 
 async def _ask_all_stores(
-    client: Client, operation: str, arguments: dict[str, Any], patience_s: float
+    client: Client, operation: str, arguments: dict[str, object], patience_s: float
 ) -> tuple[Any, dict[str, str]]:
     """Run an operation; return its answer, or None, and for each missing store of a hub the reason."""
     try:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from importlib.metadata import distributions
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec.structs import asdict
@@ -140,7 +140,7 @@ async def _answers(settings: "Settings") -> dict[str, object]:
     from semq.app import Client
     from semq.config import reach
 
-    answers: dict[str, Any] = {}
+    answers: dict[str, object] = {}
     async with Client(reach.url_of(settings), patience_s=PATIENCE_S) as client:
         offered = {row["name"] for row in await client.request("node.operations", {}, timeout_s=PATIENCE_S)}
         for operation in OPERATIONS:

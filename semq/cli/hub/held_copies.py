@@ -151,14 +151,14 @@ async def _count(session: Session, filters: dict[str, Any]) -> None:
         session.out.line(f"{counted(copies, 'copy', 'copies')}, {size(bytes_)}")
 
 
-def _count_cells(row: Mapping[str, Any]) -> tuple[object, ...]:
+def _count_cells(row: Mapping[str, object]) -> tuple[object, ...]:
     target = str(row["target"]).removeprefix("1.") + ("" if row["is_served"] else " (not served)")
     source = str(row["source"]).removeprefix("1.")
     numbers = (row["only_copies"], row["markers"], row["refused"])
     return source, target, row["rows"], size(row["bytes"]), brief_time(row["oldest_at"]), *numbers
 
 
-def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
+def _cells(row: Mapping[str, object]) -> tuple[object, ...]:
     marks = marks_of(row, ("piece", "parked", "void"))
     marks += ["refused"] if row.get("held") and row.get("reason") else []
     ends = (str(row[end]).removeprefix("1.") for end in ("source", "target"))

@@ -116,7 +116,7 @@ async def list_stores(session: Session) -> None:
         )
 
 
-def _store_details(row: dict[str, Any]) -> str:
+def _store_details(row: dict[str, object]) -> str:
     if row["state"] == "in use":
         leaving = f", {row['leaving']} for institutions with another home" if row.get("leaving") else ""
         return counted(row["held"], "copy", "copies") + leaving

@@ -110,7 +110,7 @@ async def _act(
         raise NothingSelected
     act = operation.partition(".")[2]
     refused = [old for old, new in acts.became.items() if new["state"] == "refused"]
-    facts: dict[str, Any] = {act: [lk0 for lk0 in acts.lk0s.values() if lk0 not in refused]}
+    facts: dict[str, object] = {act: [lk0 for lk0 in acts.lk0s.values() if lk0 not in refused]}
     if acts.became:
         facts["became"] = acts.became
     if gone := len(acts.lk0s) - acts.done:

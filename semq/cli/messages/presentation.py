@@ -49,12 +49,12 @@ MARKER_MEANING = "yes: it asks the receiver to record that the document will not
 MARKS = {"piece": "piece", "held": "held", "parked": "parked", "void": "void marker", "overdue": "overdue"}
 
 
-def name_of(row: Mapping[str, Any]) -> str:
+def name_of(row: Mapping[str, object]) -> str:
     """Return the short name of a message, from the row or derived from its locator; without one, the locator."""
     return str(row.get("name") or short_name(str(row.get("lk0") or "")) or row.get("lk0") or "")
 
 
-def status_of(row: Mapping[str, Any]) -> str:
+def status_of(row: Mapping[str, object]) -> str:
     """Return the outcome of a message, else its status, else an empty text."""
     for name in ("outcome", "ss_status", "app_status", "state", "status"):
         if row.get(name):
@@ -65,7 +65,7 @@ def status_of(row: Mapping[str, Any]) -> str:
 def print_rows(
     out: Output,
     columns: str,
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[Mapping[str, object]],
     cells: Callable[[Mapping[str, Any]], tuple[object, ...]],
 ) -> None:
     """Print rows as JSON or as a table. In a table, rows from several stores of a hub get the column "store"."""
@@ -75,7 +75,7 @@ def print_rows(
         out.rows(rows, columns, (cells(row) for row in rows))
 
 
-def list_row(row: Mapping[str, Any]) -> tuple[object, ...]:
+def list_row(row: Mapping[str, object]) -> tuple[object, ...]:
     """Return the cells of a message for LIST_COLUMNS."""
     is_inbound = row.get("side") == "inbound"
     other_end = node_name(row.get("source" if is_inbound else "target", ""))
@@ -89,12 +89,12 @@ def list_row(row: Mapping[str, Any]) -> tuple[object, ...]:
     )
 
 
-def marks_of(row: Mapping[str, Any], names: Sequence[str] = tuple(MARKS)) -> list[str]:
+def marks_of(row: Mapping[str, object], names: Sequence[str] = tuple(MARKS)) -> list[str]:
     """Return the words of those marks among ``names`` that a message or a stored copy has."""
     return [MARKS[name] for name in names if row.get(name)]
 
 
-def pieces_of(row: Mapping[str, Any]) -> str:
+def pieces_of(row: Mapping[str, object]) -> str:
     """Return "3/8" if 3 of 8 pieces are delivered; empty unless a document in pieces is on its way."""
     pieces = row.get("pieces")
     if not isinstance(pieces, Mapping) or "delivered" not in pieces:
@@ -102,7 +102,7 @@ def pieces_of(row: Mapping[str, Any]) -> str:
     return f"{pieces['delivered']}/{pieces.get('count')}"
 
 
-def document_name(row: Mapping[str, Any]) -> str:
+def document_name(row: Mapping[str, object]) -> str:
     """Return type and key of the AppKey; without a key the whole AppKey, without an AppKey the locator."""
     app_key = str(row.get("app_key") or "")
     parts = app_key.split("/", 3)
@@ -111,7 +111,7 @@ def document_name(row: Mapping[str, Any]) -> str:
     return app_key or str(row.get("lk0") or "")
 
 
-def facts_of(shown: Mapping[str, Any]) -> dict[str, Any]:
+def facts_of(shown: Mapping[str, object]) -> dict[str, object]:
     """Return the facts of one message for people, with the names in FACT_WORDS, FIRST_FACTS first.
 
     HIDDEN_FACTS and empty or false values are left out.
@@ -142,7 +142,7 @@ def member_row(member: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def stuck_lines(
-    stuck: Mapping[str, Any] | None, message: Mapping[str, Any], waits: Mapping[str, Any] | None = None
+    stuck: Mapping[str, Any] | None, message: Mapping[str, object], waits: Mapping[str, object] | None = None
 ) -> Iterator[str]:
     """Yield cause and next step of a stuck message; else what it ``waits`` for, or why it is not stuck."""
     if stuck:
@@ -164,14 +164,14 @@ def stuck_lines(
         yield "It is not stuck."
 
 
-def outage_line(link: Mapping[str, Any]) -> str:
+def outage_line(link: Mapping[str, object]) -> str:
     """Return the state of a link that is down."""
     times = ((" since", link.get("down_since")), (", next attempt at", link.get("next_attempt_at")))
     shown = "".join(f"{words} {moment(time)}" for words, time in times if time)
     return f"The link is down{shown}: {as_text(link.get('error'), 'error')}"
 
 
-def trace_line(line: Mapping[str, Any]) -> str:
+def trace_line(line: Mapping[str, object]) -> str:
     """Return one event of the ledger as one line, with the first line of its detail."""
     first_line, _, further_lines = in_local(str(line.get("detail") or "")).partition("\n")
     cut = f" … {counted(further_lines.count(chr(10)) + 1, 'more line')}: --full" if further_lines else ""

@@ -125,7 +125,7 @@ def _lines(now: Snapshot, before: Snapshot | None) -> Iterator[str]:
     yield from _pairs(queues.get("pairs", ()))
 
 
-def _causes(rows: list[Mapping[str, Any]]) -> Iterator[str]:
+def _causes(rows: list[Mapping[str, object]]) -> Iterator[str]:
     if rows:
         yield ""
         yield "stuck"

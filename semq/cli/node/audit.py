@@ -39,7 +39,7 @@ async def list_(
     session.out.rows(rows, ">number, at, who, through, act, outcome, details", map(_cells, rows))
 
 
-def _cells(row: dict[str, Any]) -> tuple[Any, ...]:
+def _cells(row: dict[str, Any]) -> tuple[object, ...]:
     through = f"{row['via']} {row['peer']}".rstrip()
     arguments = ", ".join(f"{name} {text}" for name, text in argument_texts(row["arguments"]))
     details = f"{row['detail']} {arguments}".strip()

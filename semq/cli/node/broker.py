@@ -4,7 +4,7 @@ The lists are similar to those of ``rabbitmqctl list_…``. ``semq worker list``
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -78,7 +78,7 @@ async def print_pages(session: Session, operation: str, vhost: str | None, name:
 
     ``name``: beginning of the names of the rows (queues, users or exchanges); empty: all rows.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     after: Sequence[str] | None = []
     while after is not None and len(rows) < limit:
         size = min(PAGE, limit - len(rows))
@@ -91,5 +91,5 @@ async def print_pages(session: Session, operation: str, vhost: str | None, name:
         session.out.notice(f"there are more than {limit} rows: --limit N")
 
 
-def _cells(row: dict[str, Any], keys: Sequence[str]) -> list[object]:
+def _cells(row: dict[str, object], keys: Sequence[str]) -> list[object]:
     return [brief_time(row.get(key)) if key.endswith("_at") else row.get(key) for key in keys]

@@ -39,7 +39,7 @@ async def call(
     session.out.data(await session.ask(operation, repeat=False, **given))
 
 
-def read_argument(word: str) -> tuple[str, Any]:
+def read_argument(word: str) -> tuple[str, object]:
     """Return name and value of NAME=VALUE. A value that begins with [, { or " is JSON, any other value is a text.
 
     Raises BadArgument.

@@ -5,7 +5,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -176,5 +176,5 @@ def install(
     if not ring.is_enrolled:
         ring.rotate(now)
         slot, advice = "active", ""
-    facts: dict[str, Any] = {"node": str(installed.node), "slot": slot, "serial": installed.serial_text}
+    facts: dict[str, object] = {"node": str(installed.node), "slot": slot, "serial": installed.serial_text}
     Output(as_json=json).result(facts, f"{installed.node}  in slot {slot}{advice}")

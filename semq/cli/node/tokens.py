@@ -51,7 +51,7 @@ def _cells(row: dict[str, Any]) -> tuple[object, ...]:
     return row["id"], row["name"], scopes, made_at, row["made_by"], _state(row)
 
 
-def _state(row: dict[str, Any]) -> str:
+def _state(row: dict[str, object]) -> str:
     if row["revoked_at"]:
         return f"revoked {local_time(row['revoked_at'])}"
     return f"until {local_time(row['expires_at'])}" if row["expires_at"] else "valid"

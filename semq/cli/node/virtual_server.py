@@ -1,6 +1,6 @@
 """``semq server run|list|reload|restart``: the local nodes of many institutions in one process."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -27,7 +27,7 @@ async def list_(session: Session) -> None:
     session.out.rows(rows, COLUMNS, map(_row, rows))
 
 
-def _row(row: dict[str, Any]) -> tuple[Any, ...]:
+def _row(row: dict[str, object]) -> tuple[object, ...]:
     memory = f"{size(row['memory_bytes'])} of {size(row['memory_max_bytes'])}"
     return (
         row["institution"], row["state"], row["link"], row["waiting"], row["connections"], memory, row["database"],
@@ -52,7 +52,7 @@ async def reload(session: Session) -> None:
         session.out.line(f"{name}  fails: {fault}")
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

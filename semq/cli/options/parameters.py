@@ -26,7 +26,7 @@ def _read_flag(text: str) -> bool:
 
 
 # Kind of value | function that reads its text or raises ValueError | message for a wrong text
-READ: dict[Any, tuple[Callable[[Any], Any], str]] = {
+READ: dict[object, tuple[Callable[[Any], Any], str]] = {
     str: (str, "is not a text"),
     int: (int, "is not a whole number"),
     float: (float, "is not a number"),
@@ -49,7 +49,7 @@ class ParsedCommand(TyperCommand):
 class ParsedGroup(TyperGroup):
     """A group whose own options are read by this module. An option before its command is refused."""
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
+    def __init__(self, *args: object, **settings: Any) -> None:
         super().__init__(*args, **settings)
         _make_help_literal(self)
 
@@ -66,7 +66,7 @@ class ParsedGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-def _option_below(group: Any, name: str) -> TyperOption | None:
+def _option_below(group: object, name: str) -> TyperOption | None:
     """Return the first option called ``name`` of the commands of a group and its subgroups; None if there is none."""
     if not name:
         return None
@@ -122,11 +122,11 @@ def literal_help(text: str) -> str:
 class ParameterReading:
     """A replacement of Typer's pydantic adapter for a parameter. ``read`` converts one text."""
 
-    def __init__(self, read: Callable[[Any], Any], *, is_list: bool) -> None:
+    def __init__(self, read: Callable[[object], object], *, is_list: bool) -> None:
         self._read = read
         self._is_list = is_list
 
-    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+    def coerce(self, value: Any, param: Any, ctx: Any) -> object:
         """Return the value of a text, or the values of a list of texts. Raises BadParameter.
 
         None becomes an empty tuple for a list, and stays None otherwise.
@@ -139,7 +139,7 @@ class ParameterReading:
             raise typer.BadParameter(str(error), ctx=ctx, param=param) from error
 
 
-def _with_readings(parameters: list[Any]) -> list[Any]:
+def _with_readings(parameters: list[Any]) -> list[object]:
     """Replace Typer's adapter of each parameter by its ParameterReading."""
     for parameter in parameters:
         if isinstance(parameter, TyperArgument | TyperOption) and (reading := reading_of(parameter)) is not None:
@@ -155,7 +155,7 @@ def _reading(reading: ParameterReading) -> Any:
 def reading_of(parameter: TyperArgument | TyperOption) -> ParameterReading | None:
     """Return the reading of a parameter; None if Typer must read it, by pydantic."""
     info = parameter.type_descriptor.parameter_info
-    kind: Any = parameter.type_descriptor.annotation
+    kind: object = parameter.type_descriptor.annotation
     is_list = get_origin(kind) is list
     kind = get_args(kind)[0] if is_list else kind
     if info.parser is not None or info.clamp or info.exists or info.resolve_path or info.allow_dash:
@@ -165,10 +165,10 @@ def reading_of(parameter: TyperArgument | TyperOption) -> ParameterReading | Non
     return ParameterReading(_bounded(kind, info.min, info.max), is_list=is_list) if kind in READ else None
 
 
-def _bounded(kind: Any, least: float | None, most: float | None) -> Callable[[Any], Any]:
+def _bounded(kind: object, least: float | None, most: float | None) -> Callable[[object], object]:
     read, fault = READ[kind]
 
-    def read_bounded(text: Any) -> Any:
+    def read_bounded(text: object) -> object:
         try:
             value = read(text)
         except ValueError:
@@ -184,10 +184,10 @@ def _range(least: float | None, most: float | None) -> str:
     return f"from {least} on" if most is None else f"up to {most}" if least is None else f"{least} to {most}"
 
 
-def _choice(kind: type[Enum]) -> Callable[[Any], Any]:
+def _choice(kind: type[Enum]) -> Callable[[object], object]:
     by_value = {str(member.value): member for member in kind}
 
-    def read_choice(value: Any) -> Any:
+    def read_choice(value: object) -> object:
         if isinstance(value, kind):
             return value
         if value not in by_value:

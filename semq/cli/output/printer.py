@@ -26,11 +26,11 @@ class Output:
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
 
-    def data(self, value: Any) -> None:
+    def data(self, value: object) -> None:
         """Print one JSON value on one line."""
         print(json_text(value), flush=True)
 
-    def result(self, data: Any, *lines: str) -> None:
+    def result(self, data: object, *lines: str) -> None:
         """Print the result of a command: ``data`` as JSON, or the lines."""
         if self.as_json:
             self.data(data)

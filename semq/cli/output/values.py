@@ -5,7 +5,6 @@ Times are ISO 8601 in the local time zone (``TZ=UTC semq …`` for UTC), always 
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any
 
 from semq.durations import duration
 from semq.moments import in_local, local_text, time_of_day
@@ -58,7 +57,7 @@ def node_name(address: object) -> str:
     return str(address).removeprefix("1.")
 
 
-def fact_texts(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+def fact_texts(facts: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
     """Yield name and text of each fact that is not empty; names within a mapping are dotted."""
     for name, value in facts.items():
         if isinstance(value, Mapping):
@@ -67,7 +66,7 @@ def fact_texts(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
             yield prefix + name, as_text(value, name)
 
 
-def as_text(value: Any, name: str = "") -> str:
+def as_text(value: object, name: str = "") -> str:
     """Return one value as text. Its ``name`` shows whether it is a time (``…_at``), a size (``…_bytes``) or neither."""
     if value is None:
         return ""

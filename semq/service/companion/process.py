@@ -10,7 +10,6 @@ import os
 import signal
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Any
 
 import structlog
 
@@ -23,8 +22,8 @@ from semq.service.nightly_extract import DATABASE_VARIABLE
 from semq.service.process import EXIT_OK, exit_status
 
 log = structlog.get_logger("semq.companion")
-AsyncAction = Callable[[], Coroutine[Any, Any, None]]
-Serve = Callable[[Settings, str, AsyncAction], Coroutine[Any, Any, None]]
+AsyncAction = Callable[[], Coroutine[object, object, None]]
+Serve = Callable[[Settings, str, AsyncAction], Coroutine[object, object, None]]
 
 # Environment variable with the URL of the node. Default: the host and port of the configuration.
 NODE_VARIABLE = "SEMQ_NODE"

@@ -11,7 +11,6 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 import structlog
 from msgspec import Struct
@@ -103,7 +102,7 @@ class Companion:
 
     async def _run(self) -> None:
         failures = 0
-        facts: dict[str, Any]
+        facts: dict[str, object]
         while True:
             began = self._clock.monotonic()
             try:

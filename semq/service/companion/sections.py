@@ -27,7 +27,7 @@ QUEUE_EXPIRES_S = 30 * 24 * 3600  # time without a consumer after which a sectio
 RETRY_S_MIN, RETRY_S_MAX = 1.0, 60.0  # pause before a failed section starts again
 STDOUT = 1  # file descriptor: a pipe to the node
 
-Serve = Callable[[Settings, str, AsyncAction, SectionStates], Coroutine[Any, Any, None]]
+Serve = Callable[[Settings, str, AsyncAction, SectionStates], Coroutine[object, object, None]]
 
 
 class CompanionSection(NamedTuple):

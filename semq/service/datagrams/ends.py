@@ -69,7 +69,7 @@ class OfferingEnd(DatagramEnd):
     def begin(
         self,
         peer: Address,
-        properties: Mapping[str, Any],
+        properties: Mapping[str, object],
         send_packet: Callable[[Packet], None],
         on_document: Callable[[CarriedDocument], bool],
     ) -> LinkDatagrams | None:
@@ -98,7 +98,7 @@ class DiallingEnd(DatagramEnd):
             task.cancel()
         super().stop()
 
-    def properties(self) -> Mapping[str, Any]:
+    def properties(self) -> Mapping[str, object]:
         return {DATAGRAMS_PROPERTY: VERSION}
 
     def begin(

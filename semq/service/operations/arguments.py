@@ -59,7 +59,7 @@ class ByNameWhy(ByName, frozen=True, kw_only=True):
     why: Why = ""
 
 
-def read_arguments(operation: str, struct: type[A], given: Mapping[str, Any]) -> A:
+def read_arguments(operation: str, struct: type[A], given: Mapping[str, object]) -> A:
     """Read the arguments of a request; an argument that is null counts as absent. Raises BadArguments."""
     names = struct.__struct_encode_fields__
     unknown = next((name for name in given if name not in names), None)
@@ -84,7 +84,7 @@ def read_arguments(operation: str, struct: type[A], given: Mapping[str, Any]) ->
 
 
 def _wrong(
-    operation: str, struct: type[msgspec.Struct], given: Mapping[str, Any], fault: str, place: str
+    operation: str, struct: type[msgspec.Struct], given: Mapping[str, object], fault: str, place: str
 ) -> BadArguments:
     name = place.partition("[")[0].partition(".")[0]
     value = given.get(name)
@@ -153,7 +153,7 @@ def _unknown(operation: str, name: str, names: tuple[str, ...]) -> BadArguments:
     return BadArguments(f"{operation} has no argument {shown}{hint}", arguments=" ".join(names) or "none")
 
 
-def _has_nul(value: Any) -> bool:
+def _has_nul(value: object) -> bool:
     if isinstance(value, str):
         return "\0" in value
     if isinstance(value, Mapping):

@@ -100,12 +100,12 @@ class ActAudit:
         self._clock = clock
         self._writing: set[asyncio.Task[None]] = set()
 
-    async def with_names(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def with_names(self, given: Mapping[str, object]) -> Mapping[str, object]:
         """Return arguments with documents by key and short name."""
         return await with_document_names(self._store.execute, given, LIST_MAX)
 
     async def note(
-        self, operation: Operation, given: Mapping[str, Any], caller: Caller, outcome: str, detail: str
+        self, operation: Operation, given: Mapping[str, object], caller: Caller, outcome: str, detail: str
     ) -> None:
         """Commit a line about an act that has ended, or about a payload that is going to be shown.
 
@@ -139,7 +139,7 @@ def _add_line(connection: Connection, line: Line, asked: int | None) -> None:
         store.add(connection, [line])
 
 
-def recorded(value: Any, name: str = "", depth: int = 0) -> Any:
+def recorded(value: object, name: str = "", depth: int = 0) -> Any:
     """Return the value of the argument ``name`` as the log keeps it: without secrets, in bounded length."""
     if name.casefold() in SECRET and value is not None:
         if isinstance(value, str | bytes):

@@ -201,7 +201,7 @@ def page(entries: Iterable[Entry[Row]], wanted: BrokerPage) -> Page[Row]:
 
 def queues(server: AmqpServer, documents: Mapping[str, int] | None = None) -> Iterator[Entry[QueueRow]]:
     """Yield the queues. ``documents``: numbers of unacknowledged documents by inbox; other service queues have none."""
-    consumers_of: dict[Key, list[Any]] = {}
+    consumers_of: dict[Key, list[object]] = {}
     for session, channel in _channels(server):
         for consumer in channel.consumers.values():
             consumers_of.setdefault((session.vhost.name, consumer.source.name), []).append(consumer)

@@ -72,7 +72,7 @@ class Operation(Struct, frozen=True):
         return self.kind is Kind.ACT or self.role is AccessRole.PAYLOAD
 
     @property
-    def answer(self) -> Any:
+    def answer(self) -> object:
         """The type of the result, from the handler's annotation."""
         return _answer(self.handler)
 
@@ -99,7 +99,7 @@ def _summary(handler: Callable[..., Awaitable[object]]) -> str:
 
 
 @cache
-def _answer(handler: Callable[..., Awaitable[Any]]) -> Any:
+def _answer(handler: Callable[..., Awaitable[object]]) -> object:
     return get_type_hints(handler)["return"]
 
 
@@ -107,7 +107,7 @@ def look(
     name: str,
     role: AccessRole,
     arguments: type[A],
-    handler: Callable[[Part, A], Awaitable[Any]],
+    handler: Callable[[Part, A], Awaitable[object]],
     used_by: str = "",
     names_documents: bool = False,
 ) -> Operation:
@@ -119,7 +119,7 @@ def act(
     name: str,
     role: AccessRole,
     arguments: type[A],
-    handler: Callable[[Part, A, Caller], Awaitable[Any]],
+    handler: Callable[[Part, A, Caller], Awaitable[object]],
     used_by: str = "",
     names_documents: bool = False,
 ) -> Operation:
@@ -128,9 +128,9 @@ def act(
 
 
 # Writes a line of the audit log: (operation, arguments, caller, outcome, detail).
-Note = Callable[[Operation, Mapping[str, Any], Caller, str, str], Awaitable[None]]
+Note = Callable[[Operation, Mapping[str, object], Caller, str, str], Awaitable[None]]
 # Returns the arguments of an operation with documents by key and short name.
-WithNames = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+WithNames = Callable[[Mapping[str, object]], Awaitable[Mapping[str, object]]]
 
 
 class BoundOperation(Struct, frozen=True):
@@ -141,7 +141,7 @@ class BoundOperation(Struct, frozen=True):
     note: Note | None = None  #: None: no audit
     with_names: WithNames | None = None
 
-    async def __call__(self, given: Mapping[str, Any], caller: Caller) -> Any:
+    async def __call__(self, given: Mapping[str, object], caller: Caller) -> Any:
         """Run the operation; return JSON values. Raises BadArguments and the errors of the handler."""
         operation = self.operation
         arguments = read_arguments(operation.name, operation.arguments, given)
@@ -166,13 +166,13 @@ class BoundOperation(Struct, frozen=True):
         await self._note(given, caller, "done")
         return msgspec.to_builtins(result, enc_hook=str)
 
-    async def _named(self, given: Mapping[str, Any], caller: Caller) -> Mapping[str, Any]:
+    async def _named(self, given: Mapping[str, object], caller: Caller) -> Mapping[str, object]:
         is_written_here = caller.asked is None  # else by the web process
         if not (is_written_here and self.with_names is not None and self.operation.names_documents):
             return given
         return await self.with_names(given)
 
-    async def _note(self, given: Mapping[str, Any], caller: Caller, outcome: str, detail: str = "") -> None:
+    async def _note(self, given: Mapping[str, object], caller: Caller, outcome: str, detail: str = "") -> None:
         if self.note is not None:
             await self.note(self.operation, given, caller, outcome, detail)
 
@@ -184,7 +184,7 @@ class OfferedOperation(Protocol):
     def operation(self) -> Operation:
         """The row of the operation."""
 
-    async def __call__(self, given: Mapping[str, Any], caller: Caller) -> Any:
+    async def __call__(self, given: Mapping[str, object], caller: Caller) -> object:
         """Run the operation; return JSON values."""
 
 
@@ -198,7 +198,7 @@ def bind(
     """Return the operations by name. ``made``: objects with handlers; of other classes, one is made for the node."""
     parts = {type(part): part for part in made}
 
-    def bound(handler: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+    def bound(handler: Callable[..., object]) -> Callable[..., Awaitable[object]]:
         part_class = handler.__globals__[handler.__qualname__.partition(".")[0]]
         if part_class not in parts:
             parts[part_class] = part_class(node)

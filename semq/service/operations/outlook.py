@@ -1,7 +1,6 @@
 """Operation ``msg.outlook``: the event for which a message waits at this node, and the time of the next inquiry."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from semq.access_rights import AccessRole
 from semq.answers import OperationAnswer
@@ -96,7 +95,7 @@ NEED_PERSON = frozenset(  # causes that only an operator can end
 )  # fmt: skip
 
 
-def waits_for(row: Mapping[str, Any], surroundings: Surroundings) -> tuple[str, bool]:
+def waits_for(row: Mapping[str, object], surroundings: Surroundings) -> tuple[str, bool]:
     """Return the event for which a row waits, a key of WAITS, and whether the node makes inquiries about the row."""
     if row.get("submission"):
         return _event_of_submission(row), False
@@ -110,7 +109,7 @@ def waits_for(row: Mapping[str, Any], surroundings: Surroundings) -> tuple[str, 
     return ("ack" if row["ss_status"] == SendStatus.SS_SENT.name and goes_by_hub else "ack2"), True
 
 
-def _event_of_submission(row: Mapping[str, Any]) -> str:
+def _event_of_submission(row: Mapping[str, object]) -> str:
     if row["outcome"]:
         return "person"
     if row.get("state") == IN_PIECES:
@@ -118,7 +117,7 @@ def _event_of_submission(row: Mapping[str, Any]) -> str:
     return "time" if row["not_before"] else "sql"
 
 
-def _event_of_unsent(row: Mapping[str, Any], surroundings: Surroundings) -> str:
+def _event_of_unsent(row: Mapping[str, object], surroundings: Surroundings) -> str:
     if row["direction"] == Direction.RELAYED.name:
         return "target"
     if surroundings.reaches(target_node(row)):
@@ -126,7 +125,7 @@ def _event_of_unsent(row: Mapping[str, Any], surroundings: Surroundings) -> str:
     return "link" if surroundings.has_hub else "direct"
 
 
-def _event_of_received(row: Mapping[str, Any]) -> tuple[str, bool]:
+def _event_of_received(row: Mapping[str, object]) -> tuple[str, bool]:
     is_owed = awaits_confirmation(row)
     if row["app_status"] == AppStatus.NEW.name:
         return "application", is_owed

@@ -221,7 +221,7 @@ def _narrowed(wanted: ListStuck, narrower: Mapping[str, Any]) -> ListStuck | Non
     return replace(wanted, **narrower)
 
 
-def described_cause(cause: StuckCause, row: Mapping[str, Any]) -> StuckText:
+def described_cause(cause: StuckCause, row: Mapping[str, object]) -> StuckText:
     """Return a cause and the next step for a row."""
     return {"cause": cause.name, "meaning": cause.meaning, "next_step": cause.next_step(row)}
 

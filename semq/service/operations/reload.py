@@ -7,7 +7,7 @@ stored contents are added. The program of changed folders or webhooks starts aga
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 import structlog
 
@@ -114,7 +114,7 @@ class Reloading:
         return [name for name in new if not await self._node.has_contents(name)]
 
 
-def with_sections(settings: Settings, sections: Mapping[str, Any]) -> Settings:
+def with_sections(settings: Settings, sections: Mapping[str, object]) -> Settings:
     """Return the settings with these sections replaced."""
     return settings.model_copy(update=dict(sections))
 

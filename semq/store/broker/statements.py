@@ -145,9 +145,9 @@ class NetEffect:
             batch.append(("drop_bodies", [int8s(self.bodies_dropped)]))
         return batch
 
-    def rows(self) -> dict[str, list[Sequence[Any]]]:
+    def rows(self) -> dict[str, list[Sequence[object]]]:
         """Return the new messages and chunks by table, as values in the order of the columns."""
-        chunks: list[Sequence[Any]] = [
+        chunks: list[Sequence[object]] = [
             (body_id, index, data) for body_id, chunks in self.chunks.items() for index, data in chunks.items()
         ]
         return {"broker_message": self._messages(), "broker_body": chunks}

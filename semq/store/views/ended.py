@@ -113,7 +113,7 @@ class _Extent(Struct, frozen=True):
     last_at: Any
 
 
-def _extent(connection: Connection, window: Select[Any]) -> _Extent:
+def _extent(connection: Connection, window: Select[object]) -> _Extent:
     lines = window.subquery()
     number, at = lines.c.number, lines.c.at
     figures = (func.count(), func.min(number), func.max(number), func.min(at), func.max(at))
@@ -170,7 +170,7 @@ def _in_period(wanted: MessageFilter, at: object) -> Iterator[ColumnElement[bool
         yield at < func.to_timestamp(wanted.until_ms / 1000)
 
 
-def _window(wanted: MessageFilter, begin: int, most: int) -> Select[Any]:
+def _window(wanted: MessageFilter, begin: int, most: int) -> Select[object]:
     """Return the lines to compare: of whole days (UTC), so that each of them is found by the order of an index."""
     selected = [(side, event) for side, events in _selected(wanted) for event in events]
     are_failures = all(event in FAILURES for _, event in selected)
@@ -201,7 +201,7 @@ def _is_past(wanted: Search, last_at: Any) -> bool:
     return at_ms < bound - 3_600_000 if wanted.is_descending else at_ms > bound + 3_600_000
 
 
-def _documents(window: Select[Any], wanted: MessageFilter, *, with_first: bool) -> Select[Any]:
+def _documents(window: Select[object], wanted: MessageFilter, *, with_first: bool) -> Select[object]:
     """Return the documents of a window of lines that fit; ``with_first``: with the facts of their first lines."""
     w, f, a, o = window.subquery("w"), semq_ledger.alias("f"), semq_ledger.alias("a"), semq_ledger.alias("o")
     days = cast(literal_column(f"'{NEAR_DAYS} days'"), INTERVAL)

@@ -30,7 +30,7 @@ def _of_queue(side: str) -> Any:
     """Return the condition for the rows of a queue, by their columns."""
     rows = [row[1:] for row in _FAILED if row[0] == side]
 
-    def condition(c: Any) -> Any:
+    def condition(c: Any) -> object:
         return or_(
             *(
                 and_(c[column] == NAMES[column][state], *([c.reason_code == code] if code else []))

@@ -102,7 +102,7 @@ def body_of(connection: Connection, facts: Mapping[str, Any]) -> bytes | None:
     return bytes(payload) if payload is not None else None
 
 
-def outbound_facts(row: Row[Any]) -> MessageRow:
+def outbound_facts(row: Row[object]) -> MessageRow:
     """Return a row of tb_0031 as facts."""
     facts = _facts(row, "outbound")
     facts |= {"id": row.object_id, "at": facts["accepted_at"], "target": _address(row.dest, row.dest_user)}
@@ -110,7 +110,7 @@ def outbound_facts(row: Row[Any]) -> MessageRow:
     return _marked(facts)
 
 
-def inbound_facts(row: Row[Any]) -> MessageRow:
+def inbound_facts(row: Row[object]) -> MessageRow:
     """Return a row of tb_0030 as facts."""
     facts = _facts(row, "inbound")
     facts |= {"id": row.bref, "at": facts["received_at"], "source": ".".join(row.store.split(".")[:2])}
@@ -150,9 +150,9 @@ def _ms(moment: Any) -> int | None:
 LEFT_OUT = frozenset({"inc", "dest", "dest_user", "target_user", "store", "src_object_id", "object_id", "bref"})
 
 
-def _facts(row: Row[Any], side: str) -> dict[str, Any]:
+def _facts(row: Row[object], side: str) -> dict[str, object]:
     values = row._asdict()
-    facts: dict[str, Any] = {"side": side, "name": short_name(values["lk0"])}
+    facts: dict[str, object] = {"side": side, "name": short_name(values["lk0"])}
     for name, value in values.items():
         if name in LEFT_OUT or name.startswith(("app_domain", "app_type", "app_subtype", "prev_", "reason_")):
             continue
@@ -170,7 +170,7 @@ def _facts(row: Row[Any], side: str) -> dict[str, Any]:
     return facts
 
 
-def _line(row: Row[Any]) -> TracedLine:
+def _line(row: Row[object]) -> TracedLine:
     key = (row.app_domain, row.app_type, row.app_subtype, row.app_key)
     event, detail = Event(row.event), row.detail.strip()
     words = WORDS[event]

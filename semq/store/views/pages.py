@@ -154,7 +154,7 @@ def _submitted(connection: Connection, window: Any, wanted: Search, subset: Subs
     return submissions.list_submissions(connection, wanted.limit, *conditions, is_descending=wanted.is_descending)
 
 
-def _conditions(wanted: Search, c: Any, at: Any, states: Any) -> Iterator[ColumnElement[bool]]:
+def _conditions(wanted: Search, c: Any, at: object, states: Any) -> Iterator[ColumnElement[bool]]:
     """Yield the conditions that the rows of both tables have."""
     if wanted.state:
         yield has_state(wanted.state, states, c)

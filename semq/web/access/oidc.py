@@ -36,6 +36,7 @@ KEYS_S_MIN = 30.0  # shortest interval between two requests for the keys
 ANSWER_MAX, TIMEOUT_S = 1 << 20, 10.0  # bytes of an answer, and the longest wait for it
 SKEW_S = 60  # tolerated difference of the clocks
 TEXT_MAX = 100  # characters of a text from the provider
+Claims = Mapping[str, Any]  #: JSON of the provider, before it is checked
 
 
 class PendingSignIn(Struct, frozen=True):
@@ -63,7 +64,7 @@ class OidcProvider:
         self._section = section
         self._clock = clock
         self._pending: OrderedDict[str, PendingSignIn] = OrderedDict()  #: parameter ``state`` | sign-in
-        self._metadata: tuple[float, Mapping[str, Any]] | None = None
+        self._metadata: tuple[float, Claims] | None = None
         self._keys: tuple[float, KeySet] | None = None
         self._fetch_lock = asyncio.Lock()
 
@@ -102,7 +103,7 @@ class OidcProvider:
         claims = await self._redeem_code(pending, query["code"])
         return self._person(claims), pending.next_path
 
-    async def _redeem_code(self, pending: PendingSignIn, code: str) -> Mapping[str, Any]:
+    async def _redeem_code(self, pending: PendingSignIn, code: str) -> Claims:
         metadata, section = await self._provider_metadata(), self._section
         form = {
             "grant_type": "authorization_code", "code": code, "redirect_uri": pending.redirect,
@@ -121,7 +122,7 @@ class OidcProvider:
             raise OidcRefused("The provider sent no ID token.")
         return self._check_claims(await self._verify_and_decode(text), pending.nonce)
 
-    async def _verify_and_decode(self, text: str) -> Mapping[str, Any]:
+    async def _verify_and_decode(self, text: str) -> Claims:
         """Check the signature of an ID token; return the claims. If no known key fits, fetch the keys again."""
         try:
             return dict(jwt.decode(text, await self._key_set(CACHE_S), algorithms=ALGORITHMS).claims)
@@ -131,7 +132,7 @@ class OidcProvider:
             except (JoseError, ValueError) as error:
                 raise OidcRefused("The ID token is not signed by the provider.", fault=str(error)[:TEXT_MAX]) from error
 
-    def _check_claims(self, claims: Mapping[str, Any], nonce: str) -> Mapping[str, Any]:
+    def _check_claims(self, claims: Claims, nonce: str) -> Claims:
         """Check that claims belong to this sign-in (OpenID Connect Core 1.0, 3.1.3.7)."""
         section, now = self._section, int(self._clock.wall().timestamp())
         audience = claims.get("aud")
@@ -167,7 +168,7 @@ class OidcProvider:
             raise OidcRefused("The provider knows you, but you have no role here.", name=name)
         return Person(f"oidc:{name}", tuple(roles))
 
-    async def _provider_metadata(self) -> Mapping[str, Any]:
+    async def _provider_metadata(self) -> Claims:
         async with self._fetch_lock:
             if self._metadata is None or self._clock.monotonic() - self._metadata[0] > CACHE_S:
                 metadata = await _fetch_object(f"{self._section.issuer.rstrip('/')}/.well-known/openid-configuration")
@@ -210,14 +211,14 @@ def _trust() -> SSLContext:
     return httpx.create_ssl_context(trust_env=False)
 
 
-async def _fetch_object(address: str) -> Mapping[str, Any]:
+async def _fetch_object(address: str) -> Claims:
     status, content = await _request("GET", address)
     if status != 200:
         raise OidcAway(status=status)
     return content
 
 
-async def _request(method: str, address: str, **more: Any) -> tuple[int, Mapping[str, Any]]:
+async def _request(method: str, address: str, **more: Any) -> tuple[int, Claims]:
     try:
         async with (
             asyncio.timeout(TIMEOUT_S),

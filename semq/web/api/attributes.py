@@ -51,7 +51,7 @@ def header_of(name: str) -> str:
 
 def attributes_of(request: Request) -> dict[str, object]:
     """Return the attributes in headers and query of a request, as arguments of ``msg.submit``. Raises BadRequest."""
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, object] = {}
     own_headers: dict[str, object] = {}
     for name, value in request.headers.raw:
         if name.startswith(OWN_PREFIX):
@@ -68,7 +68,7 @@ def attributes_of(request: Request) -> dict[str, object]:
     return arguments | ({"headers": own_headers} if own_headers else {})
 
 
-def combined(form: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+def combined(form: dict[str, Any], given: dict[str, Any]) -> dict[str, object]:
     """Return the attributes of the JSON form together with those in headers and query. Raises BadRequest."""
     attributes = dict(form)
     own = attributes.get("headers")
@@ -82,7 +82,7 @@ def combined(form: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     return attributes
 
 
-def _put(values: dict[str, Any], name: str, value: Any, kind: str = "attribute") -> None:
+def _put(values: dict[str, object], name: str, value: object, kind: str = "attribute") -> None:
     """Refuse a second, different value: a proxy may join two headers of one name to one value (RFC 9110, 5.3)."""
     if str(values.setdefault(name, value)) != str(value):
         raise BadRequest(f"The {kind} {name[:60]} is given twice, with different values.")
@@ -108,7 +108,7 @@ def _text(raw: bytes) -> str:
         raise BadRequest("Headers with attributes must be UTF-8.") from None
 
 
-def submission(attributes: Mapping[str, Any]) -> tuple[str, bytes, dict[str, object]]:
+def submission(attributes: Mapping[str, object]) -> tuple[str, bytes, dict[str, object]]:
     """Return target, body and other arguments of ``Client.send``; the body is empty unless it is in the JSON form.
 
     Raises BadArguments.
@@ -134,14 +134,14 @@ def add_headers(response: Response, attributes: Mapping[str, Any]) -> None:
         response.raw_headers.append((name.encode(), value.encode("utf-8", "replace")))
 
 
-def _as_headers(attributes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _as_headers(attributes: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     for name, value in attributes.items():
         text = shown(str(int(value) if isinstance(value, bool) else value), HEADER_MAX)
         if name != "headers" and text:
             yield header_of(name).lower(), text
 
 
-def _own_headers(own: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _own_headers(own: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """Yield the headers of the application that HTTP can carry unchanged, and the number of the others."""
     taken: set[str] = set()
     room, omitted = OWN_BYTES_MAX, 0

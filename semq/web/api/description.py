@@ -3,10 +3,9 @@
 import re
 from collections.abc import Iterable
 from http import HTTPStatus
-from typing import Any
 
 from semq import __version__
-from semq.web.api.endpoint import Endpoint, Parameter
+from semq.web.api.endpoint import JSON, Endpoint, Parameter, Schema
 
 TITLES = {"local": "SEMQ: node of an institution", "platform": "SEMQ: hub"}
 ABOUT = (
@@ -59,10 +58,10 @@ COMMON = (400, 401, 403, 421, 429, 503, 504)  # errors of every endpoint that ne
 CONVERTOR = re.compile(r":[a-z]+}")  # in Starlette's paths, for instance {name:path}
 
 
-def description(kind: str, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
+def description(kind: str, endpoints: Iterable[Endpoint]) -> Schema:
     """Return the OpenAPI document for a kind of node."""
     paths: dict[str, dict[str, object]] = {}
-    schemas: dict[str, Any] = {"Problem": PROBLEM}
+    schemas: Schema = {"Problem": PROBLEM}
     for row in endpoints:
         paths.setdefault(CONVERTOR.sub("}", row.path), {})[row.method.lower()] = _operation(row)
         schemas |= row.definitions
@@ -122,8 +121,8 @@ def _responses(row: Endpoint) -> dict[str, object]:
 
 
 def _content(row: Endpoint, status: int) -> dict[str, object]:
-    described = {"schema": dict(row.result)} if row.result and status == 200 else {}
-    return {} if status == 204 else {"content": dict.fromkeys(row.media, described)}
+    described = {"schema": dict(row.result)} if row.result else {}
+    return {} if status == 204 else {"content": {media: described if media == JSON else {} for media in row.media}}
 
 
 def _problems() -> dict[str, object]:

@@ -6,6 +6,7 @@ repeated request with the same token makes no second document.
 
 from typing import Any
 
+from msgspec import Struct
 from starlette.responses import Response
 
 from semq.access_rights import AccessRole
@@ -51,6 +52,18 @@ async def submit(call: Call) -> Response:
         return await _submit(call, target, body, arguments)
 
 
+class SubmissionAnswer(Struct, frozen=True, omit_defaults=True):
+    """The answer to a submission; the fields are those of ``Sent``."""
+
+    lk0: str
+    name: str
+    digest: str
+    repeated: bool
+    token: str
+    not_before: int = 0
+    members: int = 0
+
+
 async def _submit(call: Call, target: str, body: bytes | SpooledBody, arguments: dict[str, Any]) -> Response:
     if headers := trace_context(call.request.headers) | dict(arguments.get("headers", {})):
         arguments = arguments | {"headers": headers}
@@ -64,8 +77,9 @@ async def _submit(call: Call, target: str, body: bytes | SpooledBody, arguments:
         _note(call, facts, outcome, str(error))
         raise
     _note(call, facts | {"name": sent.name, "repeated": sent.repeated}, "done")
-    answer = {"lk0": sent.lk0, "name": sent.name, "digest": sent.digest, "repeated": sent.repeated, "token": sent.token}
-    answer |= {name: value for name in ("not_before", "members") if (value := getattr(sent, name))}
+    answer = SubmissionAnswer(
+        sent.lk0, sent.name, sent.digest, sent.repeated, sent.token, sent.not_before, sent.members
+    )
     location = {"location": f"/api/v1/documents/{sent.lk0}"}
     return json_response(answer, 200 if sent.repeated else 201, location)
 
@@ -138,7 +152,7 @@ async def body(call: Call) -> Response:
 
 async def _record(call: Call) -> dict[str, object]:
     """Return the record of a document; a caller without the role viewer sees sent documents only."""
-    record: dict[str, Any] = await call.web.client.request("msg.show", {"id": _name(call)})
+    record: dict[str, object] = await call.web.client.request("msg.show", {"id": _name(call)})
     if not call.visitor.may(AccessRole.VIEWER) and record.get("side", "outbound") == "inbound":
         raise NoSuchPage("There is no such sent document.").with_remedy(
             "Compare the name with the name in the answer to the submission; `semq msg list` lists the documents."

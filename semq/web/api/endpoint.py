@@ -32,12 +32,13 @@ class Call(Struct, frozen=True):
     web: Web
     visitor: Visitor
 
-    async def note(self, act: str, arguments: Mapping[str, Any], **more: Any) -> int:
+    async def note(self, act: str, arguments: Mapping[str, object], **more: Any) -> int:
         """Write a line of the audit log; return its number."""
         return await self.web.audit.note(self.visitor.name, self.visitor.via, self.visitor.peer, act, arguments, **more)
 
 
 CallHandler = Callable[[Call], Awaitable[Response]]
+Schema = dict[str, Any]  #: a JSON schema, or several by name
 
 
 class Parameter(Struct, frozen=True):
@@ -45,7 +46,7 @@ class Parameter(Struct, frozen=True):
 
     name: str
     place: str  #: query, header, path
-    schema: Mapping[str, Any]
+    schema: Schema
     meaning: str
     is_required: bool = False
 
@@ -60,13 +61,13 @@ class Endpoint(Struct, frozen=True):
     handler: CallHandler
     rights: tuple[Right, ...]  #: one of them is enough; empty: no right is needed
     parameters: tuple[Parameter, ...] = ()
-    body: Mapping[str, Any] = field(default_factory=dict)  #: media type | schema
+    body: Schema = field(default_factory=dict)  #: media type | schema
     #: status | meaning. The text for an error status is empty: module ``description`` has the meanings.
     answers: Mapping[int, str] = field(default_factory=dict)
     media: tuple[str, ...] = (JSON,)  #: media types of the answer
-    result: Mapping[str, Any] = field(default_factory=dict)  #: schema of the answer; empty: any JSON value
+    result: Schema = field(default_factory=dict)  #: schema of the answer in JSON; empty: none is in JSON
     act: str = ""  #: name in the audit log of a request that is refused because a right is missing; empty: not recorded
-    definitions: Mapping[str, Any] = field(default_factory=dict)  #: schemas that the row refers to
+    definitions: Schema = field(default_factory=dict)  #: schemas that the row refers to
 
 
 def route_of(path: str, endpoints: Mapping[str, Endpoint]) -> Route:
@@ -101,7 +102,7 @@ async def answer(request: Request, row: Endpoint) -> Response:
 NOBODY = Visitor("", "", "", frozenset())
 
 
-def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def json_response(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return a value as JSON; values that JSON cannot represent become texts."""
     text = in_json(msgspec.json.encode(value, enc_hook=str).decode())
     return Response(text, status, dict(headers or {}), JSON)

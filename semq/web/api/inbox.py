@@ -7,14 +7,15 @@ import math
 import re
 from base64 import b64encode
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from typing import Any, get_type_hints
 
 import msgspec
 from starlette.responses import Response
 
 from semq.app import Document
 from semq.app.pull import PulledDocuments
+from semq.app.values import DESCRIBED
 from semq.foreign_text import in_json
 from semq.service.message_names import full_label
 from semq.transport.spool import SpooledBody
@@ -31,6 +32,14 @@ WAIT_S_MAX, DOCUMENTS_MAX, LEASE_S_MAX = 60.0, 100, 3600.0
 RAW = "application/octet-stream"
 # Parts of the answer around attributes and bodies
 BEGIN, FIELD, END = b'{"documents":[', b',"body_base64":"', b"]}"
+_NAMES = ("lease", *DESCRIBED, "bytes", "body_base64")
+_KINDS = {int: "integer", bool: "boolean", Mapping[str, Any]: "object"}  # type of a field | its kind in JSON
+_TYPES = get_type_hints(Document) | {"bytes": int}
+_DOCUMENT = {name: {"type": _KINDS.get(_TYPES.get(name, str), "string")} for name in _NAMES}
+ANSWER = {
+    "type": "object",
+    "properties": {"documents": {"type": "array", "items": {"type": "object", "properties": _DOCUMENT}}},
+}
 OnEnd = Callable[[bool], None]  # called at the end of an answer; True: the answer was sent
 # Act in the address | act in the audit log
 ACTS = {"ack": "inbox.ack", "requeue": "inbox.requeue", "park": "inbox.park"}
@@ -91,7 +100,7 @@ async def settle(call: Call) -> Response:
 
 async def _note(call: Call, user: str, *leases: DocumentLease) -> None:
     with call.web.polls.auditing():
-        await call.note("inbox.receive", {"user": user} | _labels(*(lease.document for lease in leases)))
+        await call.note("inbox.receive", {"user": user, **_labels(*(lease.document for lease in leases))})
 
 
 def _labels(*documents: Document) -> dict[str, list[str]]:
@@ -157,7 +166,7 @@ def _raw_answer(call: Call, leases: list[DocumentLease], on_end: OnEnd) -> Respo
     return response
 
 
-def _attributes(lease: DocumentLease) -> dict[str, Any]:
+def _attributes(lease: DocumentLease) -> dict[str, object]:
     return {"lease": lease.id, **described(lease.document)}
 
 

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from semq.service.operations.operation import Kind, Operation
-from semq.web.api.endpoint import JSON, Call, CallHandler, Endpoint, Parameter, json_response
+from semq.web.api.endpoint import JSON, Call, CallHandler, Endpoint, Parameter, Schema, json_response
 from semq.web.errors import BadRequest
 from semq.web.transport.bodies import bounded, read_body
 
@@ -29,7 +29,7 @@ def endpoints_of(table: Mapping[str, Operation]) -> Iterator[Endpoint]:
     """Yield the endpoints of a table of operations."""
     for row in table.values():
         schema, definitions = schemas(row)
-        result, definitions_of_result = schema_of_answer(row)
+        result, definitions_of_result = schemas_of(row.answer)
         path = "/" + row.name.replace(".", "/")
         body = {JSON: {"$ref": f"#/components/schemas/{row.arguments.__name__}"}}
         common: dict[str, Any] = {
@@ -47,34 +47,30 @@ def endpoints_of(table: Mapping[str, Operation]) -> Iterator[Endpoint]:
         yield Endpoint("POST", path, post, row.summary, _by_body(row), body=body, answers=ANSWERS_TO_BODY, **common)
 
 
-def schemas(row: Operation) -> tuple[dict[str, Any], dict[str, Any]]:
+def schemas(row: Operation) -> tuple[Schema, Schema]:
     """Return the JSON schema of an operation's arguments, and the schemas to which it refers, keyed by name."""
-    schema, components = _schemas(row.arguments)
+    schema, components = schemas_of(row.arguments)
     return components[schema["$ref"].rpartition("/")[2]], components
 
 
-def schema_of_answer(row: Operation) -> tuple[dict[str, object], dict[str, object]]:
-    """Return the JSON schema of an operation's answer, and the schemas to which it refers, keyed by name."""
-    return _schemas(row.answer)
-
-
 @cache
-def _schemas(type_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def schemas_of(type_: object) -> tuple[Schema, Schema]:
+    """Return the JSON schema of a type, and the schemas to which it refers, keyed by name."""
     (schema,), components = msgspec.json.schema_components([type_], ref_template="#/components/schemas/{name}")
     return schema, components
 
 
-def has_nested(schema: Mapping[str, Any]) -> bool:
+def has_nested(schema: Schema) -> bool:
     """Whether an argument is an object, or a list of objects, so that the arguments do not fit into a query."""
     return any(map(_has_object, schema.get("properties", {}).values()))
 
 
-def _has_object(schema: Mapping[str, Any]) -> bool:
+def _has_object(schema: Schema) -> bool:
     variants = (schema, *schema.get("anyOf", ()))
     return any("object" in (variant.get("type"), variant.get("items", {}).get("type")) for variant in variants)
 
 
-def parameters(schema: Mapping[str, Any]) -> Iterator[Parameter]:
+def parameters(schema: Schema) -> Iterator[Parameter]:
     """Yield the arguments as parameters of a query."""
     for name, argument_schema in schema.get("properties", {}).items():
         without_description = {key: value for key, value in argument_schema.items() if key != "description"}
@@ -82,7 +78,7 @@ def parameters(schema: Mapping[str, Any]) -> Iterator[Parameter]:
         yield Parameter(name, "query", without_description, meaning, name in schema.get("required", ()))
 
 
-def _is_list(schema: Mapping[str, Any]) -> bool:
+def _is_list(schema: Schema) -> bool:
     return any(variant.get("type") == "array" for variant in (schema, *schema.get("anyOf", ())))
 
 

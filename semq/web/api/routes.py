@@ -12,8 +12,8 @@ from semq.access_rights import AccessRole, AccessScope
 from semq.service.operations.operation import Operation
 from semq.web.api import attributes, documents, events, inbox
 from semq.web.api.description import description
-from semq.web.api.endpoint import JSON, Call, Endpoint, Parameter, json_response, route_of
-from semq.web.api.node_operations import endpoints_of, parameters, schema_of_answer, schemas
+from semq.web.api.endpoint import JSON, Call, Endpoint, Parameter, Schema, json_response, route_of
+from semq.web.api.node_operations import endpoints_of, parameters, schemas, schemas_of
 
 PATH = "/api/v1"
 # Rights to read state and trace of a sent document; one is enough
@@ -36,6 +36,7 @@ WHO = {
         "inbox": {"anyOf": [TEXT, {"type": "null"}]},
     },
 }  # fmt: skip
+OPENAPI = {"type": "object", "required": ["openapi", "info", "paths"], "properties": {"openapi": TEXT}}
 
 
 async def show_caller(call: Call) -> Response:
@@ -49,7 +50,7 @@ def endpoints(kind: str, table: Mapping[str, Operation]) -> list[Endpoint]:
     """Return the endpoints of a kind of node."""
     any_right = tuple(AccessRole) + tuple(AccessScope)
     rows = [
-        Endpoint("GET", "/openapi.json", "openapi", "Return this document.", _describe, ()),
+        Endpoint("GET", "/openapi.json", "openapi", "Return this document.", _describe, (), result=OPENAPI),
         Endpoint(
             "GET",
             "/who",
@@ -76,6 +77,7 @@ def _document_endpoints(table: Mapping[str, Operation]) -> list[Endpoint]:
     target = next(argument for argument in parameters(schema) if argument.name == "target")
     key = Parameter("Idempotency-Key", "header", {"type": "string", "maxLength": 200}, "The same as SEMQ-Token.")
     form = {"$ref": "#/components/schemas/SubmitDocument"}
+    result, submitted_definitions = schemas_of(documents.SubmissionAnswer)
     search, search_definitions = schemas(table["msg.list"])
     number = {"type": "number", "minimum": 0}
     pull = (
@@ -143,14 +145,14 @@ def _document_endpoints(table: Mapping[str, Operation]) -> list[Endpoint]:
     bytes_read = {200: "All bytes.", 206: "The bytes that Content-Range names.", 404: "", 416: ""}
     stream = ("text/event-stream",)
 
-    def answer_of(operation: str, more_definitions: dict[str, Any] | None = None) -> dict[str, Any]:
-        result, found = schema_of_answer(table[operation])
+    def answer_of(operation: str, more_definitions: Schema | None = None) -> dict[str, Any]:
+        result, found = schemas_of(table[operation].answer)
         return {"result": result, "definitions": found | (more_definitions or {})}
 
     return [
         Endpoint("POST", "/documents", "documents.submit", "Submit a document.", documents.submit,
                  (AccessScope.SUBMIT,), (target, key, *by_header), {"*/*": BYTES, documents.FORM: form}, submitted,
-                 act=documents.ACT, definitions=definitions),
+                 act=documents.ACT, definitions=definitions | submitted_definitions, result=result),
         Endpoint("GET", "/documents", "documents.search", "Search documents.", documents.search, (AccessRole.VIEWER,),
                  tuple(parameters(search)), **answer_of("msg.list", search_definitions)),
         Endpoint("GET", "/documents/{name:path}/trace", "documents.trace",
@@ -164,7 +166,7 @@ def _document_endpoints(table: Mapping[str, Operation]) -> list[Endpoint]:
         Endpoint("POST", "/inbox/receive", "inbox.receive", "Receive documents.", inbox.receive,
                  (AccessScope.RECEIVE,), pull,
                  answers={200: "Documents with their leases.", 204: "No document is waiting.", 507: ""},
-                 media=(JSON, inbox.RAW), act="inbox.receive"),
+                 media=(JSON, inbox.RAW), act="inbox.receive", result=inbox.ANSWER),
         Endpoint("POST", "/inbox/leases/{lease}/{act}", "inbox.settle", "Settle a received document.",
                  inbox.settle, (AccessScope.RECEIVE,), lease, answers={204: "Settled.", 404: "", 410: ""}),
         Endpoint("GET", "/events", "events", "Follow events about sent documents.", events.events,

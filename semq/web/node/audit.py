@@ -6,7 +6,6 @@ Arguments are recorded without payloads and secrets, and in bounded length.
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 import structlog
 
@@ -36,7 +35,7 @@ class Audit:
         self._deferred: list[Line] = []
         self._deferred_task: asyncio.Task[None] | None = None
 
-    async def with_names(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def with_names(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
         """Return arguments with documents by key and short name. Raises StoreUnavailable, QueryTooSlow, BadRequest."""
         return await with_document_names(self._database.read, arguments, LIST_MAX)
 
@@ -46,7 +45,7 @@ class Audit:
         via: str,
         peer: str,
         act: str,
-        arguments: Mapping[str, Any] | None = None,
+        arguments: Mapping[str, object] | None = None,
         *,
         outcome: str = "done",
         detail: str = "",
@@ -68,7 +67,7 @@ class Audit:
         return await done
 
     def note_soon(
-        self, user: str, via: str, peer: str, act: str, arguments: Mapping[str, Any], outcome: str, detail: str = ""
+        self, user: str, via: str, peer: str, act: str, arguments: Mapping[str, object], outcome: str, detail: str = ""
     ) -> None:
         """Write a line after DEFERRED_S about an act that is also in the node's ledger."""
         if len(self._deferred) >= DEFERRED_MAX:
@@ -108,7 +107,7 @@ class Audit:
         via: str,
         peer: str,
         act: str,
-        arguments: Mapping[str, Any] | None,
+        arguments: Mapping[str, object] | None,
         outcome: str,
         detail: str,
         asked: int | None,

@@ -80,12 +80,12 @@ async def _metrics(call: Call, *, detailed: bool) -> Response:
 async def _health(web: Web) -> Mapping[str, Any]:
     async def make() -> Mapping[str, Any]:
         try:
-            answer: Mapping[str, Any] = await web.client.request("node.health", {}, timeout_s=ASK_S)
+            answer: Mapping[str, object] = await web.client.request("node.health", {}, timeout_s=ASK_S)
         except Unavailable:
             return NO_ANSWER
         return answer
 
-    report: Mapping[str, Any] = await web.snapshot("health", SHARED_S, make)
+    report: Mapping[str, object] = await web.snapshot("health", SHARED_S, make)
     return report
 
 

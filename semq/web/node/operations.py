@@ -31,7 +31,7 @@ class Operations:
         self,
         visitor: Visitor,
         operation: str,
-        arguments: Mapping[str, Any],
+        arguments: Mapping[str, object],
         patience_s: float = ASK_S,
     ) -> Any:
         """Run an operation and return its result.
@@ -83,7 +83,7 @@ class Operations:
         self,
         visitor: Visitor,
         row: Operation,
-        arguments: Mapping[str, Any],
+        arguments: Mapping[str, object],
         outcome: str,
         detail: str = "",
         asked: int | None = None,

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from semq.clock import Clock
 
@@ -13,9 +12,9 @@ class Snapshots:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._answers: dict[str, tuple[float, object]] = {}
-        self._making: dict[str, asyncio.Task[Any]] = {}
+        self._making: dict[str, asyncio.Task[object]] = {}
 
-    async def get(self, name: str, seconds: float, make: Callable[[], Awaitable[Any]]) -> Any:
+    async def get(self, name: str, seconds: float, make: Callable[[], Awaitable[object]]) -> object:
         """Return an answer that is not older than ``seconds``; concurrent callers wait for one ``make``.
 
         Raises the errors of ``make``.
@@ -31,12 +30,12 @@ class Snapshots:
             making.add_done_callback(lambda done: self._forget_task(name, done))
         return await asyncio.shield(making)
 
-    def _forget_task(self, name: str, done: "asyncio.Future[Any]") -> None:
+    def _forget_task(self, name: str, done: "asyncio.Future[object]") -> None:
         self._making.pop(name, None)
         if not done.cancelled():
             done.exception()  # marks the exception as retrieved: all callers may have been cancelled
 
-    async def _make(self, name: str, make: Callable[[], Awaitable[Any]]) -> Any:
+    async def _make(self, name: str, make: Callable[[], Awaitable[object]]) -> object:
         answer = await make()
         self._answers[name] = self._clock.monotonic(), answer
         return answer

@@ -1,6 +1,6 @@
 """Errors as answers: HTTP statuses, a page for persons, application/problem+json (RFC 9457) for programs."""
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 from starlette.responses import Response
@@ -67,7 +67,7 @@ def problem(error: SemqError, instance: str = "", status: int | None = None) -> 
     ``instance``: path of the request; empty: left out. ``status``: default: ``status_of(error)``.
     """
     status = status or status_of(error)
-    facts: dict[str, Any] = {
+    facts: dict[str, object] = {
         "type": f"urn:semq:error:{error.code}",
         "title": error.text,
         "status": status,
@@ -87,7 +87,7 @@ def problem(error: SemqError, instance: str = "", status: int | None = None) -> 
 class FailureView(Protocol):
     """The part of ``pages.visit.Visit`` that the page of an error uses."""
 
-    def render(self, template: str, http_status: int = 200, **context: Any) -> Response:
+    def render(self, template: str, http_status: int = 200, **context: object) -> Response:
         """Return a page made from a template."""
 
 

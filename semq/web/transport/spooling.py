@@ -58,7 +58,7 @@ def _append(spooled: SpooledBody, data: bytes) -> None:
     spooled.flush()
 
 
-async def _in_thread(function: Any, *arguments: Any) -> Any:
+async def _in_thread(function: Any, *arguments: object) -> Any:
     try:
         return await asyncio.to_thread(function, *arguments)
     except OSError as error:
