@@ -25,6 +25,8 @@ from tests.campaign import campaign, shrink
 from tests.campaign.campaign import Report
 from tests.campaign.plan import RATE, CampaignPlan
 from tests.crash.armed.process import EXIT_UNAVAILABLE
+from tests.interop import amqplib
+from tests.prepared.client import SOCKET
 
 ALONE = "SEMQ_CAMPAIGN_ALONE"  # environment variable of a campaign in a network of its own
 
@@ -68,6 +70,7 @@ def main() -> int:
     elif arguments.rabbitmq and not is_installed():
         print(f"campaign: {PROGRAM} is not installed (Debian: apt-get install rabbitmq-server)", file=sys.stderr)
         return EXIT_UNAVAILABLE
+    install_packages(arguments.doors)
     use_own_network()
     seed = arguments.seed if arguments.seed is not None else secrets.randbelow(1_000_000)
     quiet()
@@ -102,12 +105,19 @@ def main() -> int:
     return 0 if report.is_good else 1
 
 
+def install_packages(doors: frozenset[str] | None) -> None:
+    """Install what the doors need (None: all) and a campaign in a network of its own could not get."""
+    if amqplib.is_available() and (doors is None or "amqplib" in doors):
+        amqplib.installed()
+
+
 def use_own_network() -> None:
     """Begin again in a network namespace of its own, if the user is root.
 
-    Otherwise programs beside the campaign may take the port of a node that is down.
+    Otherwise programs beside the campaign may take the port of a node that is down. Nodes that a server of prepared
+    nodes starts (``SOCKET``) are in the network of the server.
     """
-    if os.geteuid() or ALONE in os.environ or not (shutil.which("unshare") and shutil.which("ip")):
+    if os.geteuid() or {ALONE, SOCKET} & os.environ.keys() or not (shutil.which("unshare") and shutil.which("ip")):
         return
     if subprocess.run(["unshare", "--net", "true"], check=False, capture_output=True).returncode == 0:
         begin = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "campaign", *sys.orig_argv]

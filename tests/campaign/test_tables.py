@@ -22,6 +22,7 @@ from tests.crash.armed import failpoints
 from tests.crash.armed.process import EXIT_UNAVAILABLE
 from tests.crash.faults import BY_HAND, failpoints_of
 from tests.crash.installation import HUB_2
+from tests.interop import amqplib
 
 DRAWN = 3000
 CAN = {
@@ -112,6 +113,20 @@ def test_a_campaign_with_rabbitmq_is_refused_if_it_is_not_installed(
     monkeypatch.setattr(sys, "argv", ["campaign", "--rabbitmq"])
     assert command.main() == EXIT_UNAVAILABLE
     assert "is not installed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("doors", ["amqplib", "sql"])
+def test_packages_of_a_door_are_installed_before_the_campaign_has_a_network_of_its_own(
+    doors: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[str] = []
+    monkeypatch.setattr(sys, "argv", ["campaign", "--doors", doors])
+    monkeypatch.setattr(amqplib, "is_available", lambda: True)
+    monkeypatch.setattr(amqplib, "installed", lambda: called.append("installed"))
+    monkeypatch.setattr(command, "use_own_network", sys.exit)
+    with pytest.raises(SystemExit):
+        command.main()
+    assert called == ["installed"] * (doors == "amqplib")
 
 
 @pytest.mark.parametrize("option", ["--faults", "--traffic", "--doors"])
