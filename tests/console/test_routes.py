@@ -41,3 +41,9 @@ async def test_a_hostile_query_gets_a_page_with_the_code_of_its_error(scene: Sce
             answer = await browser.get(query)
             assert answer.status_code == 400, query
             assert "SEMQ-1404" in answer.text or "SEMQ-2102" in answer.text, query
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_key_that_an_application_decoded_wrongly_can_be_searched(scene: Scene) -> None:
+    browser = await scene.sites["node"].signed_in()
+    assert (await browser.get("/messages?find=SRM/order/SAP/%EF%BF%BD7")).status_code == 200

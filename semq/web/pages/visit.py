@@ -9,7 +9,7 @@ pages. ``api.endpoint`` does the same for programs.
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
-from urllib.parse import quote, unquote, urlencode
+from urllib.parse import quote, unquote, unquote_to_bytes, urlencode
 
 import structlog
 from sqlalchemy import Connection
@@ -42,7 +42,7 @@ log = structlog.get_logger("semq.web")
 NOTICE = "semq_notice"  # cookie with a notice for the next page
 NOTICE_MAX = 500  # characters
 FIELDS_MAX, FILES_MAX, PART_MAX = 2000, 4, 8 << 20  # fields and files of a form, bytes of one field
-DIGITS_MAX = 18  # of a number in a query; the database has no larger ones
+DIGITS_MAX = 18  # of a number in a query, so that it fits into 64 bits
 FORM_MAX, STRANGER_FORM_MAX = 16 << 20, 64 << 10  # bytes of a form; the second for visitors who are not signed in
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -215,7 +215,7 @@ def _endpoint(handler: Handler, role: AccessRole | None, act: str = "") -> Calla
                     if act:
                         await visit.note(act, outcome="refused", detail=RoleMissing.code)
                     raise visit.visitor.lacks(role)
-                _check_query(visit.query)
+                _check_query(visit.request)
             return await handler(visit)
         except NotSignedIn:
             return _to_sign_in(visit)
@@ -256,13 +256,15 @@ async def _check_form(visit: Visit) -> None:
     csrf.check_token(visit.secret, token)
 
 
-def _check_query(query: QueryParams) -> None:
+def _check_query(request: Request) -> None:
     """Raise BadRequest for a query that no link and no form of the pages makes."""
+    query = request.query_params
     if len(query) < len(query.multi_items()):
         raise BadRequest("A parameter of the address occurs twice.")
+    is_own = REPLACEMENT.encode() in unquote_to_bytes(request.scope["query_string"])  # keys may have U+FFFD
     for name, value in query.items():
         text = value.strip()
-        if text != shown(text) or REPLACEMENT in text:
+        if text != shown(text) or (REPLACEMENT in text and not is_own):
             raise BadRequest(
                 "A parameter of the address is too long, or has characters that cannot be shown.", name=name[:40]
             )
