@@ -28,7 +28,7 @@ from tests.crash.armed.process import EXIT_UNAVAILABLE
 from tests.interop import amqplib
 from tests.prepared.client import SOCKET
 
-ALONE = "SEMQ_CAMPAIGN_ALONE"  # environment variable of a campaign in a network of its own
+ALONE = "CAMPAIGN_IN_OWN_NETWORK"  # environment variable; nodes refuse unknown ones that begin with SEMQ_
 
 
 def main() -> int:
