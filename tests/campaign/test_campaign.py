@@ -14,7 +14,7 @@ from tests.campaign.traffic import KINDS as TRAFFIC
 from tests.prepared.client import command_of
 
 ROOT = Path(__file__).parents[2]
-SEED = int(os.environ.get("SEMQ_CAMPAIGN_SEED", datetime.now(UTC).toordinal()))  # other faults each day
+SEED = int(os.environ.get("CAMPAIGN_SEED", datetime.now(UTC).toordinal()))  # other faults each day
 MINUTES, DEEP_MINUTES = 3, 30
 ZEROS = ("disagreements", "complaints", *KINDS)
 # Faults of short campaigns, which take turns by day.
