@@ -98,6 +98,12 @@ _SPARK_OPTIONS = ("--master", "--memory")
 _RUN_OPTIONS = ("--allow-partial", "--require-all", *_SPARK_OPTIONS)
 
 
+def flush() -> None:
+    """Write what is still in the buffers of stdout and stderr."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+
+
 def _print_message(text: str) -> None:
     print(shown(text), file=sys.stderr)
 

@@ -119,8 +119,8 @@ def waiting(world: CampaignWorld) -> dict[str, int]:
 
 def refused_in_pieces(world: CampaignWorld, store: str) -> list[str]:
     """Return the LK0s of refused documents whose pieces wait for an operator. Raises psycopg.OperationalError."""
-    query = """SELECT lk0 FROM tb_0031_taken JOIN tb_0031_submit USING (number)
-        WHERE reason_code IS NOT NULL AND EXISTS (SELECT FROM tb_0031_piece WHERE document = number)"""
+    query = """SELECT lk0 FROM tb_0031_submit s
+        WHERE reason_code IS NOT NULL AND EXISTS (SELECT FROM tb_0031_piece p WHERE p.document = s.number)"""
     with _connected(world, store) as connection:
         return [row[0] for row in connection.execute(query.encode())]
 

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
 from semq.engine.errors import TargetNotAllowed
@@ -23,8 +25,19 @@ from tests.campaign.notebook import (
     RestoredStore,
 )
 from tests.campaign.promises import EFFECTS_FROM, effects, without_effect
-from tests.campaign.statements import LedgerStatements, MessageStory, VerdictRow, figures_of
+from tests.campaign.statements import (
+    LedgerStatements,
+    MessageStory,
+    VerdictRow,
+    dump,
+    figures_of,
+    refused_in_pieces,
+    waiting,
+)
 
+REFUSED_ROW = """INSERT INTO tb_0031_submit (target, payload, reason_code, reason_text, lk0)
+    VALUES ('56001', '', 'SEMQ-1202', 'no agreement', %s)"""
+PIECE_ROW = "INSERT INTO tb_0031_piece (document, number, payload) SELECT max(number), 9, 'x' FROM tb_0031_submit"
 SOURCE, TARGET = "queues", "1.20002"
 FIRST, SECOND = "1.10008.1.1.aa.1", "1.10008.1.1.aa.2"
 CLEAN = VerdictRow("MATCHED", "all_agree", "date")
@@ -334,3 +347,26 @@ def test_documents_are_counted_for_the_partner_and_in_all() -> None:
         ("", "delivered"): 2, (PARTNER, "delivered"): 1, (OWN, "delivered"): 1,
         ("", "received"): 2, (PARTNER, "received"): 1, (OWN, "received"): 1,
     }  # fmt: skip
+
+
+class _OneStore:
+    """A world with one store."""
+
+    store_names = ("store",)
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def database(self, store: str) -> str:
+        return self._url
+
+
+def test_refused_documents_in_pieces_and_other_waiting_rows_are_found(database: str) -> None:
+    world: Any = _OneStore(database)
+    with psycopg.connect(database) as connection:
+        for lk0 in ("1.10008.1.1.1.1", "1.10008.1.1.1.2"):
+            connection.execute(REFUSED_ROW, [lk0])
+        connection.execute(PIECE_ROW)
+    assert refused_in_pieces(world, "store") == ["1.10008.1.1.1.2"]
+    assert waiting(world) == {"store.tb_0031_piece": 1}
+    assert "store.tb_0031_piece" in dump(world)
