@@ -21,6 +21,7 @@ CARRIER = "carrier"  # name of the node that is the broker between instances of 
 STANDBY = "standby"  # name of the standby of the hub's last instance
 DIRECT = "direct"  # key for the direct link in the argument `links` of `InstallationPlan.write`
 PORTS = range(20_000, 32_000)  # below the range from which the system takes ports for outgoing connections
+_given: set[int] = set()  # ports that ``free_ports`` has returned
 Value = str | int | float | bool | Sequence[str] | None  #: None: only the table is written
 Rows = Mapping[str, Value]
 
@@ -225,12 +226,15 @@ def toml(rows: Rows) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return different free ports of the loopback address."""
+    """Return free ports of the loopback address, each of them only once in a process: it may not be in use yet."""
     free: list[int] = []
     for port in random.sample(PORTS, len(PORTS)):
+        if port in _given:
+            continue
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             free.append(port)
         if len(free) == count:
             break
+    _given.update(free)
     return free

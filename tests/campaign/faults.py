@@ -107,7 +107,7 @@ KINDS = (
 CLOCK_S_MAX = 20.0
 PAUSE_S = (2.0, 8.0)  # between two faults
 SEVERAL = (1, 1, 1, 2, 3)  # faults at once
-# Kinds that keep a process of the hub from writing its lines about forwarded messages some time before it ends.
+# Kinds after which a process of the second store never writes its lines about messages that it forwarded before.
 SUSPENDING = frozenset({"freeze", "take over", "suspend"})
 
 
@@ -176,7 +176,7 @@ class CampaignFaults(InstallationFaults):
             await super().execute(fault)
         except TimeoutError:
             self._campaign.complaints.append(f"a fault did not end: {fault}")
-        if fault.kind in SUSPENDING and fault.where in HUBS:
+        if fault.kind in SUSPENDING and fault.where == HUB_2:
             notebook.hub_outages.append((began, time.time()))
 
     async def _restart_postgres(self, fault: CycleFault) -> None:

@@ -58,7 +58,8 @@ class AlarmLine(NamedTuple):
 
     def is_about(self, address: str) -> bool:
         """Return whether the line is about a node, its messages, or its receipts for messages of others."""
-        return self.lk0.startswith(f"{address}.") or self.target.partition("/")[0] == address
+        is_of_peer = self.side == Side.SENDER or not self.lk0  # else the target is this node
+        return self.lk0.startswith(f"{address}.") or (is_of_peer and self.target.partition("/")[0] == address)
 
     def __str__(self) -> str:
         return f"{self.node} noted {Event(self.event).name} of {self.lk0 or self.target}: {self.detail}"

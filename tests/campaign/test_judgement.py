@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from semq.engine.errors import TargetNotAllowed
+from semq.store.rows import Event, Side
 from tests.campaign.judgement import AgreementJudge
 from tests.campaign.notebook import (
     CANCELLED,
@@ -26,6 +27,7 @@ from tests.campaign.notebook import (
 )
 from tests.campaign.promises import EFFECTS_FROM, effects, without_effect
 from tests.campaign.statements import (
+    AlarmLine,
     LedgerStatements,
     MessageStory,
     VerdictRow,
@@ -370,3 +372,17 @@ def test_refused_documents_in_pieces_and_other_waiting_rows_are_found(database: 
     assert refused_in_pieces(world, "store") == ["1.10008.1.1.1.2"]
     assert waiting(world) == {"store.tb_0031_piece": 1}
     assert "store.tb_0031_piece" in dump(world)
+
+
+@pytest.mark.parametrize(
+    ("side", "lk0", "target", "is_about"),
+    [
+        (Side.RECEIVER, "1.20002.1.1.aa.1", "1.10008", True),  # its document
+        (Side.SENDER, "1.10008.1.1.aa.1", "1.20002/desk", True),  # its receipt for a document of another one
+        (Side.SENDER, "", "1.20002", True),  # its certificate
+        (Side.RECEIVER, "1.10008.1.1.aa.1", "1.20002", False),  # what another one sent to it
+        (Side.SENDER, "1.10008.1.1.aa.1", "1.200021", False),
+    ],
+)
+def test_an_alarm_is_about_the_party_that_caused_it(side: Side, lk0: str, target: str, is_about: bool) -> None:
+    assert AlarmLine("node", side, Event.VIOLATION, lk0, target, "").is_about("1.20002") is is_about

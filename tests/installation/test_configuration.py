@@ -66,3 +66,5 @@ def test_a_direct_link_has_a_dialling_and_a_listening_end(tmp_path: Path) -> Non
 
 def test_free_ports_are_all_different() -> None:
     assert len(set(free_ports(50))) == 50
+    calls = [free_ports(50) for _ in range(20)]  # nothing uses them yet
+    assert len({port for ports in calls for port in ports}) == 20 * 50
