@@ -10,6 +10,7 @@
 | `world`      | the table of institutions, their nodes and applications                        |
 | `faults`     | the table of faults, and the class that carries them out                       |
 | `acts`       | faults by people and surroundings: certificates, agreements, disks, clocks     |
+| `shaping`    | links that the kernel slows, and packets that it loses                         |
 | `clocked`    | the program of a node whose wall clock is wrong                                |
 | `statements` | what ledgers, figures and reconciliation say                                   |
 | `judgement`  | the comparison                                                                 |
@@ -25,5 +26,5 @@ folder: notebook, logs, databases, and `leftover.txt` with the rows that were ne
 The notebook judges, because ledgers alone agree with a node that refuses documents for no reason: an act that may
 change outcomes notes codes, time and institutions, and every other end is a disagreement. Clocks are wrong by a
 wrapper around `semq.clock`, not by libfaketime, which also changes the programs that a node starts. Links are cut and
-slowed by proxies, because `tc netem` is not in every kernel and disturbs the whole machine.
+slowed by proxies, and by the kernel where the user is root.
 """

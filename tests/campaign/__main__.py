@@ -24,11 +24,10 @@ from bench.rabbitmq.server import PROGRAM, is_installed
 from tests.campaign import campaign, shrink
 from tests.campaign.campaign import Report
 from tests.campaign.plan import RATE, CampaignPlan
+from tests.campaign.shaping import ALONE
 from tests.crash.armed.process import EXIT_UNAVAILABLE
 from tests.interop import amqplib
 from tests.prepared.client import SOCKET
-
-ALONE = "CAMPAIGN_IN_OWN_NETWORK"  # environment variable; nodes refuse unknown ones that begin with SEMQ_
 
 
 def main() -> int:

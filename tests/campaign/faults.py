@@ -14,6 +14,7 @@ from semq.installation.configuration import CARRIER, DIRECT, HUB
 from tests.campaign.acts import ACTS
 from tests.campaign.plan import CampaignPlan
 from tests.campaign.receivers import WebhookReceiver
+from tests.campaign.shaping import Shaper
 from tests.campaign.world import (
     BROKERS,
     BY_NAME,
@@ -52,6 +53,7 @@ RABBITMQ_PLACES = PLACES | {"carrier": BROKERS, "brokers": BROKERS}
 ARMED = tuple(name for name in BY_NAME if name not in (VIRTUAL, OLD))  # institutions whose nodes kill themselves
 TEXTS_HERE = TEXTS | {
     "move": tuple(BY_NAME), "retire": tuple(BY_NAME), "webhook": ("401", "503", "slow"),
+    "shape": ("8kbit", "64kbit", "512kbit"),  # in the notation of tc
     "withdraw": tuple(BY_NAME), "quota": tuple(BY_NAME),
     "operator": ("resend", "inquire", "hold"), "hub operator": ("refuse", "resend", "resend"),
     "rule": ("plain", "sealed", "ordered"), "unmount": ("", "kill", "kill"),
@@ -76,6 +78,7 @@ KINDS = (
     (2, "silence", "links"),
     (1, "delay", "links"),
     (1, "throttle", "links"),
+    (3, "shape", "links"),
     (1, "crumbs", "links"),
     (1, "refuse", "links"),
     (3, "cut", "ends"),
@@ -138,7 +141,7 @@ def _draw(
 ) -> CycleFault:
     fault = draw(chance, points, kinds, places, TEXTS_HERE)
     value, text = fault.value, fault.text
-    if fault.kind in ("webhook", "nack", "stop", *ACTS):
+    if fault.kind in ("webhook", "nack", "shape", "stop", *ACTS):
         value = round(chance.uniform(0.5, BACK_S_MAX), 2)
     if fault.kind == "clock":
         value = round(chance.uniform(-CLOCK_S_MAX, CLOCK_S_MAX), 1)
@@ -153,11 +156,13 @@ class CampaignFaults(InstallationFaults):
     def __init__(self, world: CampaignWorld) -> None:
         super().__init__(world)
         self._campaign = world
+        self._shaper = Shaper()
         self.kills = 0
         self._kinds |= {
             "restart postgres": self._restart_postgres,
             "stop": self._stop,
             "reload": self._reload,
+            "shape": self._shape,
             "webhook": self._webhook,
             "nack": self._nack,
             **{name: partial(act, world) for name, act in ACTS.items()},
@@ -194,6 +199,10 @@ class CampaignFaults(InstallationFaults):
         node = self._world.serving_process(fault.where)
         if node.owns_store:
             node.signal(signal.SIGHUP)
+
+    async def _shape(self, fault: CycleFault) -> None:
+        """Let the kernel slow a link and lose packets of it."""
+        await self._shaper.slow(self._campaign.proxies[fault.where].port, fault.text, fault.value)
 
     async def _webhook(self, fault: CycleFault) -> None:
         """Let the application behind a webhook refuse all requests, or answer late."""
