@@ -7,18 +7,17 @@ from typing import Any
 from markupsafe import Markup
 from msgspec import Struct
 
+from semq.console.words import LINE_DETAILS
 from semq.foreign_text import shown
 from semq.service.operations.outlook import WAITS
+from semq.web.pages.error_texts import pattern_of
 from semq.web.pages.error_words import in_words
 from semq.web.pages.templates import at
 
 LANES = ("sender", "hub", "receiver")
 CLASS = re.compile(r"SaveFwd=(?P<save_fwd>[123]) Ack2=(?P<ack2>[01])")  # the detail of ACCEPTED begins with it
-COPY = re.compile(r"^copy (?P<name>[\d.]+)$")  # the detail of STORED: the LK1 of the hub's copy
 GAP_S = 60  # shortest pause that is shown
-RECEIPT = re.compile(  # the detail of DELIVERED
-    r"^receipt (?P<receipt>\d+), entry (?P<entry>\d+), position (?P<position>\S+), stated at (?P<at>\S+)$"
-)
+TIMES = {"stated": True, "time": False, "until": False}  # fields of details that are times | whether with milliseconds
 # Side of a waiting row | lane of its next event
 LANE_OF = {"outbound": "sender", "inbound": "receiver", "relayed": "hub"}
 
@@ -37,6 +36,7 @@ class Moment(Struct, frozen=True):
     is_gap: bool = False  #: whether the pause before the event is shown
     is_proved: bool = True  #: False for a line in an unsigned answer of another node
     is_next: bool = False  #: whether the event has not happened yet
+    is_inquiry: bool = False  #: whether ``at`` is the time of the next inquiry about it
 
 
 def time_line(_: Callable[[str], str], events: Sequence[Mapping[str, Any]]) -> list[Moment]:
@@ -67,21 +67,31 @@ def time_line(_: Callable[[str], str], events: Sequence[Mapping[str, Any]]) -> l
 
 def _detail(_: Callable[[str], str], text: str) -> Markup:
     """Return the detail of a ledger line as HTML, with the delivery class of an accepted document in words."""
-    if receipt_line := RECEIPT.match(text):
-        words = _("receipt %(receipt)s, entry %(entry)s, position %(position)s, stated at %(at)s")
-        return Markup(words) % (receipt_line.groupdict() | {"at": at(receipt_line["at"], exact=True)})
     accepted = CLASS.match(text)
     if accepted is None:
-        copy = COPY.match(text)
-        return Markup.escape(_("copy %(name)s") % {"name": copy["name"]}) if copy else in_words(_, text)
+        return _part(_, text)
     receipt = _("with a receipt of the receiver") if accepted["ack2"] == "1" else _("without a receipt of the receiver")
-    words = ", ".join((_("delivery class %(n)s") % {"n": accepted["save_fwd"]}, receipt))
-    return Markup.escape(words + shown(text[accepted.end() :]))
+    words = (_("delivery class %(n)s") % {"n": accepted["save_fwd"]}, receipt)
+    return Markup(", ").join((*words, *(_part(_, part) for part in text[accepted.end() :].split(", ")[1:])))
 
 
-def outlook_line(_: Callable[[str], str], outlook: Mapping[str, Any], is_hub: bool) -> Moment:
-    """Return the event for which a message waits, as a row at the end of the time line."""
+def _part(_: Callable[[str], str], text: str) -> Markup:
+    text = shown(text)
+    for words in LINE_DETAILS:
+        if found := pattern_of(words).fullmatch(text):
+            values = found.groupdict()
+            times = {name: at(values[name], exact=TIMES[name]) for name in TIMES.keys() & values.keys()}
+            return Markup(_(words)) % (values | times)
+    return in_words(_, text)
+
+
+def outlook_line(
+    _: Callable[[str], str], outlook: Mapping[str, Any], is_hub: bool, not_before: int | None = None
+) -> Moment:
+    """Return the event for which a message waits, as a row at the end of the time line. ``not_before``: its time."""
     lane = "hub" if is_hub else LANE_OF[str(outlook["side"])]
+    waits_for, asks_at = str(outlook["waits_for"]), outlook.get("asks_at")
     return Moment(
-        lane=lane, at=outlook.get("asks_at"), words=_(WAITS.get(str(outlook["waits_for"]), "")), is_next=True,
+        lane=lane, at=not_before if waits_for == "time" else asks_at, words=_(WAITS.get(waits_for, "")), is_next=True,
+        is_inquiry=asks_at is not None,
     )  # fmt: skip

@@ -19,7 +19,7 @@ from semq.service.monitoring.health import DRAINED, NOT_DIALLED, REVOKED, WENT_B
 from semq.service.operations.jobs import DESCRIPTIONS
 from semq.service.operations.outlook import WAITS
 from semq.status_words import FIGURES, LATENCIES, WORDS
-from semq.store.views import messages
+from semq.store.views import messages, submissions
 from semq.web.access.sessions import LINK_USER
 
 # Check of ``node.health`` | name on the page, next step if it is not ok
@@ -107,8 +107,14 @@ CHANGES = (
     "! from now on only documents with an agreement are allowed",
     "! from now on may_send_to of the configuration decides",
 )  # fmt: skip
-# Details of ledger lines that are fixed texts
-LINE_DETAILS = (NOTED, NOBODY)
+# Details of lines about a message, and parts of those about accepted documents; others are texts of people, and errors
+LINE_DETAILS = (
+    NOTED, NOBODY, "receipt %(receipt)s, entry %(entry)s, position %(position)s, stated at %(stated)s",
+    "copy %(lk1)s", "not before %(time)s", "not before %(time)s, expires at %(until)s",
+    "%(delivered)s of %(count)s pieces delivered", "%(count)s pieces", "%(size)s bytes", "piece %(piece)s",
+    "manifest of %(document)s", "scheduled as %(lk0)s", "the document of %(lk0)s", "sealed %(key)s",
+    "sealed for key %(key)s", "signed with key %(key)s", "member %(number)s of %(members)s of %(lk0)s to %(group)s",
+)  # fmt: skip
 # Verdict of a check | its description
 VERDICT_WORDS = {"ok": "ok", "warning": "needs attention soon", "failing": "does not work"}
 # Outcome of a run of the reconciliation (``runs``) | its description
@@ -202,8 +208,8 @@ FACTS = {
     "submission": "number of the submission", "store": "store of the hub", "last_event": "last event",
 }  # fmt: skip
 TABLES: tuple[Mapping[Any, str], ...] = (
-    WORDS, messages.WORDS, messages.MARKER_WORDS, messages.DETAIL_WORDS, WAITS, DESCRIPTIONS, VERDICT_WORDS, OUTCOMES,
-    FILES, LABELS, BULK_STATES, RESULTS, FIGURES, LATENCIES, FACTS, ACTS_IN_LOG,
+    WORDS, messages.WORDS, messages.MARKER_WORDS, messages.DETAIL_WORDS, submissions.WORDS, WAITS, DESCRIPTIONS,
+    VERDICT_WORDS, OUTCOMES, FILES, LABELS, BULK_STATES, RESULTS, FIGURES, LATENCIES, FACTS, ACTS_IN_LOG,
     *(words for _name, words in NODE_FIGURES.values()),
 )  # fmt: skip
 

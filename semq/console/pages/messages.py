@@ -177,7 +177,7 @@ async def message(visit: Visit) -> Response:
             step = next_step_of(_, row | {"side": side["side"], "stuck": side})
             causes.append({"cause": side["cause"], "meaning": _(cause.meaning), "step": step})
         if side["waits_for"] != "nothing":
-            line.append(outlook_line(_, side, is_hub))
+            line.append(outlook_line(_, side, is_hub, row.get("not_before")))
     path, steps = message_path(row), " ".join(cause["step"] for cause in causes)
     has_all_lines = parties or row.get("submission") is not None
     has_payload = not row.get("cleaned") and bool(row.get("has_payload", True)) and not is_hub

@@ -12,6 +12,7 @@ from sqlalchemy import BigInteger, Connection, and_, case, false, func, literal_
 from sqlalchemy.sql.elements import ColumnElement
 
 from semq.answers.messages import MessageRow, TracedLine
+from semq.moments import moment_text
 from semq.store.submission_tables import (
     LAST_OF_KEY,
     tb_0031_piece,
@@ -32,6 +33,10 @@ WAITS_BEHIND = "SEMQ-1229"  # ``semq.engine.errors.WaitsBehind``
 REJECTED = Outcome.REJECTED.name
 REFUSED, WAITS, SUBMITTED, SCHEDULED, IN_PIECES = "REFUSED", "WAITS", "SUBMITTED", "SCHEDULED", "IN_PIECES"
 OPEN = (WAITS, SUBMITTED, SCHEDULED, IN_PIECES)
+WORDS = {  # of the lines of ``events``
+    SUBMITTED: "handed over", IN_PIECES: "its pieces are sent first", SCHEDULED: "waits for its time",
+    WAITS: "cannot be accepted yet",
+}  # fmt: skip
 IS_REFUSED = C.reason_code.is_not(None)
 IS_SCHEDULED = C.not_before.is_not(None)  # also documents in pieces
 IS_IN_PIECES = C.not_before == func.to_timestamp(AFTER_PIECES_MS // 1000)
@@ -39,6 +44,10 @@ IS_NAMED = C.envelope.is_not(None)  # scheduled under an LK0
 # Code of the reason that ``_reason`` returns.
 code_column = func.coalesce(
     C.reason_code, C.wait_code, case((W.number.is_not(None), WAITS_BEHIND), else_=W.reason_code)
+)
+_EXPIRY = func.coalesce(  # as digits; bytes that are no envelope have none
+    func.substring(func.encode(C.envelope, "escape"), '"expires_at":([0-9]{1,15})'),
+    func.substring(C.headers["@ExpiresAt"].astext, "^[0-9]{1,15}$"),
 )
 _IS_DUE = and_(~IS_REFUSED, ~IS_SCHEDULED)
 # State, as ``_state`` returns it, or outcome | condition
@@ -112,18 +121,20 @@ def events(row: MessageRow) -> list[TracedLine]:
     """Return the history of a submission, as lines that the ledger does not have."""
     facts: dict[str, Any] = {"side": "sender", "att": 0, "target": row["target"], "lk1": "", "app_key": row["app_key"]}
     facts |= {"digest": "", "size": row["size"]}
-    lines = [{"at": row["at"], "event": SUBMITTED, "words": "handed over", "detail": ""}]
+    lines: list[dict[str, Any]] = [{"at": row["at"], "event": SUBMITTED, "detail": ""}]
     if "pieces" in row:
         count, delivered = row["pieces"]["count"], row["pieces"]["delivered"]
         detail = f"{delivered} of {count} pieces delivered"
-        line = {"at": row["at"], "event": IN_PIECES, "words": "its pieces are sent first", "detail": detail}
+        line = {"at": row["at"], "event": IN_PIECES, "detail": detail}
         lines = [line] if row["outcome"] else [*lines, line]
     if row["state"] == SCHEDULED:
-        lines.append({"at": row["at"], "event": SCHEDULED, "words": "waits for its time", "detail": ""})
+        until = f", expires at {moment_text(row['expires_at'])}" if row["expires_at"] else ""
+        detail = f"not before {moment_text(row['not_before'] or 0)}{until}"
+        lines.append({"at": row["at"], "event": SCHEDULED, "detail": detail})
     if row["state"] == WAITS:
         why = " ".join(row["reason"] or ())
-        lines.append({"at": row["waits_since"], "event": WAITS, "words": "cannot be accepted yet", "detail": why})
-    return [cast(TracedLine, facts | line) for line in lines]
+        lines.append({"at": row["waits_since"], "event": WAITS, "detail": why})
+    return [cast(TracedLine, facts | line | {"words": WORDS[line["event"]]}) for line in lines]
 
 
 def list_submissions(
@@ -219,6 +230,7 @@ def _shown(
         select(
             *narrow,
             IS_NAMED.label("is_named"),
+            _EXPIRY.label("expires"),
             func.octet_length(C.payload).label("size"),
             case((has_facts, C.headers["size"].astext.cast(BigInteger))).label("whole_size"),
             case((has_facts, C.headers["pieces"].astext.cast(BigInteger))).label("pieces"),
@@ -257,6 +269,7 @@ def _facts(row: Any) -> MessageRow:
         "submission": row.number,
         "state": _state(is_refused, bool(row.is_in_pieces), not_before, reason),
         "not_before": not_before,
+        "expires_at": int(row.expires or 0) or None,
         "source": ".".join(lk0.split(".")[:2]) if lk0 == row.lk0 else "",
         "target": f"{target}/{user}" if user else target,
         "save_fwd": SaveFwd(row.save_fwd).value,

@@ -17,6 +17,7 @@ from semq.amqp.wire import Table
 from semq.app.client import Client
 from semq.app.errors import RefusedByNode
 from semq.clock import SystemClock
+from semq.moments import utc_text
 from tests.service.engine_handles import handle_of
 from tests.service.inprocess import InProcess, ask, linked, linked_node
 from tests.transport.publishing import publish_and_wait
@@ -45,7 +46,9 @@ async def test_a_scheduled_document_is_shown_and_arrives_on_time(inprocess: InPr
     await linked(a, b)
     async with Client(url(a)) as client, Client(url(b)) as receiver:
         at = now_ms() + 3000
-        sent = await client.send("56001", b"later", app_key="trade/order//L1", not_before=at, headers={"x": 1})
+        sent = await client.send(
+            "56001", b"later", app_key="trade/order//L1", not_before=at, expires_at=at + 600_000, headers={"x": 1}
+        )
         assert sent.not_before == at
         assert sent.name == (await client.look("L1"))["name"]
         for name in (sent.lk0, sent.name, "L1"):
@@ -54,7 +57,9 @@ async def test_a_scheduled_document_is_shown_and_arrives_on_time(inprocess: InPr
         (listed,) = (await client.request("msg.list", {"state": "scheduled"}))["rows"]
         assert listed["lk0"] == sent.lk0
         traced = await client.request("msg.trace", {"id": sent.lk0})
-        assert [line["event"] for line in traced["events"]] == ["SUBMITTED", "SCHEDULED"]
+        lines = [(line["event"], line["detail"]) for line in traced["events"]]
+        times = f"not before {utc_text(at)}, expires at {utc_text(at + 600_000)}"
+        assert lines == [("SUBMITTED", ""), ("SCHEDULED", times)]
         assert "stuck" not in await client.request("msg.show", {"id": sent.lk0})
         async with receiver.receive() as documents:
             async for document in documents:

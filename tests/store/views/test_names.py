@@ -201,10 +201,13 @@ def test_a_header_named_as_a_fact_of_a_document_in_pieces_is_not_read(tables: Co
     for not_before in ("NULL", year_9000):
         tables.execute(
             text(f"UPDATE tb_0031_submit SET not_before = {not_before}, headers = :headers WHERE number IN (40, 41)"),
-            {"headers": '{"size": "XL", "pieces": "two"}'},
+            {"headers": '{"size": "XL", "pieces": "two", "@ExpiresAt": "1000000"}'},
         )
         found = submissions.list_submissions(tables, 2, submissions.C.number < 42)
         assert [(row["submission"], row["size"], "pieces" in row) for row in found] == [(41, 0, False), (40, 0, False)]
+        assert [row["expires_at"] for row in found] == [1_000_000] * 2
+        tables.execute(text("UPDATE tb_0031_submit SET headers = jsonb_build_object('@ExpiresAt', 'soon')"))
+        assert [row["expires_at"] for row in submissions.list_submissions(tables, 1)] == [None]
 
 
 def test_the_size_of_a_document_in_pieces_may_exceed_an_integer(tables: Connection) -> None:
