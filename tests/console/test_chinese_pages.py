@@ -28,7 +28,7 @@ async def chinese_visitor(scene: Scene, where: str, *roles: str) -> Browser:
 def checked(page: Any, status: int, *texts: str) -> str:
     """Check status, texts and language of a page; return its HTML."""
     assert page.status_code == status, page.text
-    assert unmarked_sentences(page.text) == []
+    assert not (found := unmarked_sentences(page.text)), f"{page.url}: {found}"
     for text in texts:
         assert text in page.text, page.text.partition("<main")[2]
     return str(page.text)
@@ -81,6 +81,16 @@ async def test_a_fault_of_definitions_is_in_chinese(scene: Scene) -> None:
     assert "which is not an institution of this hub" in page  # the exact text
 
 
+async def test_a_scheduled_document_names_its_time_and_its_expiry(scene: Scene) -> None:
+    times = {"not_before": 4_000_000_000_000, "expires_at": 4_000_000_060_000}
+    answer = await scene.ask("node", "msg.submit", target="56001", **times)
+    browser = await chinese_visitor(scene, "node")
+    page = checked(await browser.get(f"/messages/{answer['lk0']}"), 200, "已提交", "等待其时间", "下一步：<time")
+    assert page.count("2096-10-02 07:06:40 UTC</time>") == 3  # detail, next event, facts
+    assert page.count("2096-10-02 07:07:40 UTC</time>") == 2
+    await scene.ask("node", "msg.cancel", id=answer["lk0"], why="done")
+
+
 async def test_failed_documents_acts_jobs_and_checks_have_no_english_sentence(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,10 +135,14 @@ async def test_failed_documents_acts_jobs_and_checks_have_no_english_sentence(
     await browser.look("/failed")
     prepared = await browser.post_form("/acts/prepare", act="hold", ids=refused, back="/")
     act = prepared.headers["location"]
-    await browser.post_form(f"{act}/start", why="原因")
+    await browser.post_form(f"{act}/start", why="the partner asked")
 
     async def has_ended() -> bool:
         return "<progress" in (page := (await browser.get(act)).text) and "say bad" in page
 
     await until(has_ended)
     checked(await browser.get(act), 200, "存储未打开。")
+    await browser.post_form("/jobs/act", name="housekeeping", act="pause", why="not before noon")
+    for path in ("/failed", "/jobs", "/"):
+        checked(await browser.get(path), 200, '<span lang="en">')
+    await browser.post_form("/jobs/act", name="housekeeping", act="resume")

@@ -82,7 +82,7 @@ def in_words(_: Translate, value: object, length_max: int = SHOWN_MAX) -> Markup
 
 
 def foreign(text: str) -> Markup:
-    """Return a text without a translation; if it seems to be English, as such."""
+    """Return a text without a translation, as one of a person; if it seems to be English, as such."""
     return Markup('<span lang="en">{}</span>').format(text) if WORDS.search(text) else Markup.escape(text)
 
 

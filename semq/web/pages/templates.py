@@ -14,7 +14,7 @@ from semq.foreign_text import shown
 from semq.moments import milliseconds, moment_text, utc_text
 from semq.translations import Languages, thousands
 from semq.web.access.csrf import FIELD
-from semq.web.pages.error_words import coded
+from semq.web.pages.error_words import coded, foreign
 
 log = structlog.get_logger("semq.web")
 
@@ -51,7 +51,7 @@ def environment(folders: Sequence[Path], languages: Languages) -> Environment:
     templates.policies["ext.i18n.trimmed"] = True  # a text of several lines is one of the translations, too
     templates.install_gettext_callables(languages.gettext, languages.ngettext, newstyle=True)  # type: ignore[attr-defined]
     templates.filters |= {"safe_text": safe_text, "moment": moment, "at": at, "node_name": node_name, "coded": coded}
-    templates.filters["thousands"] = thousands
+    templates.filters |= {"thousands": thousands, "foreign": lambda value: foreign(safe_text(value))}
     return templates
 
 
