@@ -236,6 +236,20 @@ async def test_the_start_page_has_charts_of_three_periods_with_texts_also_withou
         assert await page.locator("#points tbody tr").count() >= 2
 
 
+async def test_the_table_of_figures_scrolls_beside_its_times_on_a_phone_also_after_a_refresh(scene: Scene) -> None:
+    async with scene.visit("node", "viewer", phone=True) as page:
+        await page.goto("/figures?period=hour")
+        region, time = page.locator("#points .scroll"), page.locator("#points tbody td.when").last
+        before = await time.bounding_box()
+        await region.evaluate("region => { region.scrollLeft = 200 }")
+        assert await time.bounding_box() == before
+        await page.locator("#live-state").get_by_text("live").wait_for()
+        shown = await page.inner_text("#points")
+        await scene.ask("node", "msg.submit", target="56001", app_key="trade/order//LIVE-3")
+        await page.wait_for_function("shown => document.getElementById('points').innerText != shown", arg=shown)
+        assert await region.evaluate("region => region.scrollLeft") == 200
+
+
 SENTENCES = """() => {
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   const found = [];

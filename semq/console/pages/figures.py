@@ -32,7 +32,11 @@ async def figures(visit: Visit) -> Response:
     kinds = [name for _title, names in DOCUMENTS[kind] for name in names]
     queues = list(traffic["backlog"])
     heads = [_(FIGURES[name]) for name in (*kinds, *queues)]
-    heads += [_(LATENCIES[name]) + _(": ") + word for name in TIMED[kind] for word in (_("median"), _("99 %"))]
+    heads += [
+        _(LATENCIES[name]) + _(": ") + word.replace(" ", "\xa0")
+        for name in TIMED[kind]
+        for word in (_("median"), _("99 %"))
+    ]
 
     def cells(row: Row) -> list[str]:
         documents, backlog, latency = (row.get(name, {}) for name in ("documents", "backlog", "latency"))

@@ -35,7 +35,9 @@
       if (!fresh || inUse(part) || fresh.innerHTML === part.innerHTML) continue;
       const focused = part.contains(document.activeElement) ? document.activeElement : null;
       const place = focused ? [...part.querySelectorAll("a, button")].indexOf(focused) : -1;
+      const lefts = [...part.querySelectorAll(".scroll")].map(box => box.scrollLeft);
       part.innerHTML = fresh.innerHTML;
+      part.querySelectorAll(".scroll").forEach((box, at) => { box.scrollLeft = lefts[at] ?? 0; });
       if (place >= 0) part.querySelectorAll("a, button")[place]?.focus();
     }
   };
