@@ -18,7 +18,7 @@ from semq.broker.services import CONFIRMED, NACKED, OfferedMessage, Refused, Ser
 from semq.broker.vhost import VirtualHost
 from semq.errors import SemqError, Unavailable, fact_text, semq_error
 from semq.foreign_text import shortened, shown
-from semq.service.errors import BadArguments, Busy, PersonLacksRole, StoresUnreached, UnknownOperation
+from semq.service.errors import BadArguments, Busy, PersonLacksRole, StoresUnreached, UnknownOperation, file_errors
 from semq.service.operations.arguments import read_arguments
 from semq.service.operations.operation import Caller, OfferedOperation
 from semq.store.accounts import Account
@@ -100,7 +100,8 @@ class RequestExchange(ServiceExchange):
             arguments = msgspec.json.decode(body or b"{}", type=dict[str, object])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BadArguments("The request is not a JSON object.", fault=str(error)) from error
-        return await handler(session, arguments)
+        with file_errors():
+            return await handler(session, arguments)
 
 
 class AdminExchange(RequestExchange):

@@ -1,5 +1,7 @@
 """Errors of requests that a node cannot answer, or answers only in part; and the error of an AMQP port in use."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from semq.errors import BadInput, Misconfigured, Unavailable
@@ -46,6 +48,24 @@ class PersonLacksRole(BadInput):
 
     code = "SEMQ-2105"
     remedy = "`semq user roles NAME --role ROLE` gives a role; `semq user enable NAME` enables a disabled user."
+
+
+class FileFailed(Unavailable):
+    """A file of the node could not be read or written; the operation may have done a part of its work."""
+
+    code = "SEMQ-2106"
+    remedy = "Make room on the disk of the file, or correct its permissions, then repeat the operation."
+
+
+@contextmanager
+def file_errors() -> Iterator[None]:
+    """Raise FileFailed for an error of the system that names a file."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            raise
+        raise FileFailed(file=str(error.filename), reason=error.strerror) from error
 
 
 class PortTaken(Misconfigured):

@@ -10,7 +10,6 @@
 | `world`      | the table of institutions, their nodes and applications                        |
 | `faults`     | the table of faults, and the class that carries them out                       |
 | `acts`       | faults by people and surroundings: certificates, agreements, disks, clocks     |
-| `shaping`    | links that the kernel slows, and packets that it loses                         |
 | `clocked`    | the program of a node whose wall clock is wrong                                |
 | `statements` | what ledgers, figures and reconciliation say                                   |
 | `judgement`  | the comparison                                                                 |

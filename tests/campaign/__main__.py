@@ -24,8 +24,8 @@ from bench.rabbitmq.server import PROGRAM, is_installed
 from tests.campaign import campaign, shrink
 from tests.campaign.campaign import Report
 from tests.campaign.plan import RATE, CampaignPlan
-from tests.campaign.shaping import ALONE
 from tests.crash.armed.process import EXIT_UNAVAILABLE
+from tests.crash.shaping import ALONE
 from tests.interop import amqplib
 from tests.prepared.client import SOCKET
 

@@ -14,7 +14,6 @@ from semq.installation.configuration import CARRIER, DIRECT, HUB
 from tests.campaign.acts import ACTS
 from tests.campaign.plan import CampaignPlan
 from tests.campaign.receivers import WebhookReceiver
-from tests.campaign.shaping import Shaper
 from tests.campaign.world import (
     BROKERS,
     BY_NAME,
@@ -29,6 +28,7 @@ from tests.campaign.world import (
 )
 from tests.crash.faults import BACK_S_MAX, TEXTS, CycleFault, InstallationFaults, draw, failpoints_of
 from tests.crash.installation import HUB_2
+from tests.crash.shaping import Shaper
 
 HUBS = (HUB, HUB_2)
 PLACES = {

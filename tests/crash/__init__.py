@@ -5,6 +5,7 @@
 | `armed`         | processes that are killed and restarted, and kill themselves at named steps    |
 | `rabbitmq`      | a RabbitMQ node that is killed and restarted                                   |
 | `proxy`         | faults of a link: cuts, silence, delay, low bandwidth                          |
+| `shaping`       | links that the kernel slows, and packets that it loses                         |
 | `installation`  | the processes of any installation under test                                   |
 | `trio`          | a hub and three institutions                                                   |
 | `node_requests` | requests that are repeated until a node answers                                |

@@ -1,6 +1,8 @@
 """Exchange ``semq.admin``."""
 
 import asyncio
+import errno
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -86,6 +88,19 @@ async def test_a_node_lists_its_own_operations(inprocess: InProcess) -> None:
     (body,) = (row for row in rows if row["name"] == "msg.body")
     assert (body["kind"], body["role"]) == ("look", "payload")
     assert body["arguments"]["$defs"]["ReadBody"]["required"] == ["id"]
+
+
+async def test_a_file_that_cannot_be_written_is_named_in_the_answer(inprocess: InProcess) -> None:
+    node = await inprocess.local("10008", 1)
+
+    async def write(session: SessionInfo, arguments: Mapping[str, Any]) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(arguments["file"]))
+
+    vhost = node.server.vhosts["/"]
+    vhost.register(RequestExchange("full", vhost, {"write": write}))
+    answer = await ask_at(await inprocess.client(node), "full", "write", {"file": "/keys/slots"})
+    assert (answer["error"]["code"], answer["error"]["retry"]) == ("SEMQ-2106", True)
+    assert answer["error"]["facts"] == {"file": "/keys/slots", "reason": "No space left on device"}
 
 
 async def test_requests_of_one_user_are_limited_over_all_connections(inprocess: InProcess) -> None:

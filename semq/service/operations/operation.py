@@ -17,6 +17,7 @@ from msgspec import Struct
 from semq.access_rights import AccessRole
 from semq.answers import OperationAnswer
 from semq.errors import BadInput, SemqError
+from semq.service.errors import file_errors
 from semq.service.operations.arguments import Arguments, read_arguments
 
 log = structlog.get_logger("semq.operations")
@@ -142,7 +143,7 @@ class BoundOperation(Struct, frozen=True):
     with_names: WithNames | None = None
 
     async def __call__(self, given: Mapping[str, object], caller: Caller) -> Any:
-        """Run the operation; return JSON values. Raises BadArguments and the errors of the handler."""
+        """Run the operation; return JSON values. Raises BadArguments FileFailed and the errors of the handler."""
         operation = self.operation
         arguments = read_arguments(operation.name, operation.arguments, given)
         if operation.kind is Kind.LOOK:
@@ -154,7 +155,8 @@ class BoundOperation(Struct, frozen=True):
         facts |= {name: getattr(arguments, name) for name in LOGGED if getattr(arguments, name, "")}
         given = await self._named(given, caller)  # before the act: it may delete them
         try:
-            result = await self.handle(arguments, caller)
+            with file_errors():
+                result = await self.handle(arguments, caller)
         except SemqError as error:
             log.warning("act_refused", **facts, code=error.code)
             await self._note(given, caller, "refused" if isinstance(error, BadInput) else "failed", str(error))

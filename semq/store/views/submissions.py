@@ -121,7 +121,7 @@ def events(row: MessageRow) -> list[TracedLine]:
     """Return the history of a submission, as lines that the ledger does not have."""
     facts: dict[str, Any] = {"side": "sender", "att": 0, "target": row["target"], "lk1": "", "app_key": row["app_key"]}
     facts |= {"digest": "", "size": row["size"]}
-    lines: list[dict[str, Any]] = [{"at": row["at"], "event": SUBMITTED, "detail": ""}]
+    lines: list[dict[str, object]] = [{"at": row["at"], "event": SUBMITTED, "detail": ""}]
     if "pieces" in row:
         count, delivered = row["pieces"]["count"], row["pieces"]["delivered"]
         detail = f"{delivered} of {count} pieces delivered"
@@ -134,7 +134,7 @@ def events(row: MessageRow) -> list[TracedLine]:
     if row["state"] == WAITS:
         why = " ".join(row["reason"] or ())
         lines.append({"at": row["waits_since"], "event": WAITS, "detail": why})
-    return [cast(TracedLine, facts | line | {"words": WORDS[line["event"]]}) for line in lines]
+    return [cast(TracedLine, facts | line | {"words": WORDS[str(line["event"])]}) for line in lines]
 
 
 def list_submissions(

@@ -4,12 +4,12 @@ import os
 import subprocess
 import sys
 
-from tests.campaign.shaping import ALONE, Shaper
 from tests.crash.armed.process import ROOT
+from tests.crash.shaping import ALONE, Shaper
 
 PROGRAM = """
 import asyncio, subprocess
-from tests.campaign.shaping import Shaper
+from tests.crash.shaping import Shaper
 
 def used():
     return subprocess.run(["tc", "-s", "class", "show", "dev", "lo"], capture_output=True, text=True).stdout
