@@ -29,12 +29,13 @@ ENDS = {
     Event.UNKNOWN: "UNKNOWN", Event.DROPPED: "DROPPED",
 }  # fmt: skip
 ALARMS = (Event.MISMATCH, Event.VIOLATION)
-# Table | condition of rows that still wait for something
+# Table | condition of rows that still wait for something; not the pieces whose sender has lost their document with its
+# store (%(lost)s: LK0s): their receiver keeps them for ``local_node.pieces.remains.KEPT_DAYS``
 WAITING = {
     "tb_0031": "outcome IS NULL",
-    "tb_0030": f"app_status = {AppStatus.NEW:d}"
+    "tb_0030": f"NOT (target_user = '{PIECES_USER}' AND lk0 = ANY(%(lost)s)) AND (app_status = {AppStatus.NEW:d}"
     f" OR (save_fwd = {SaveFwd.MUST:d} AND s_ack_status = {AckStatus.AS_INIT:d})"
-    f" OR (p_ack_status = {AckStatus.AS_INIT:d} AND lk1 IS NOT NULL)",
+    f" OR (p_ack_status = {AckStatus.AS_INIT:d} AND lk1 IS NOT NULL))",
     "tb_0031_submit": "reason_code IS NULL",
     "tb_0031_piece": "true",
 }
@@ -112,7 +113,8 @@ def waiting(world: CampaignWorld) -> dict[str, int]:
     for store in world.store_names:
         with _connected(world, store) as connection:
             for table, condition in WAITING.items():
-                count = connection.execute(f"SELECT count(*) FROM {table} WHERE {condition}".encode()).fetchone()
+                query = f"SELECT count(*) FROM {table} WHERE {condition}"
+                count = connection.execute(query.encode(), _lost(world)).fetchone()
                 if count is not None and count[0]:
                     rows[f"{store}.{table}"] = int(count[0])
     return rows
@@ -134,8 +136,14 @@ def dump(world: CampaignWorld) -> str:
             for table, condition in WAITING.items():
                 without = "" if table in ("tb_0031", "tb_0030") else "- 'payload' - 'headers' - 'envelope'"
                 query = f"SELECT (to_jsonb(t) {without})::text FROM {table} t WHERE {condition} LIMIT 50"
-                lines += [f"{store}.{table}: {row[0][:1500]}" for row in connection.execute(query.encode())]
+                lines += [
+                    f"{store}.{table}: {row[0][:1500]}" for row in connection.execute(query.encode(), _lost(world))
+                ]
     return "\n".join(lines)
+
+
+def _lost(world: CampaignWorld) -> dict[str, list[str]]:
+    return {"lost": [lk0 for restored in world.notebook.restores for lk0 in restored.lk0s]}
 
 
 def read_ledgers(world: CampaignWorld) -> LedgerStatements:

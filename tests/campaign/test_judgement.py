@@ -40,6 +40,9 @@ from tests.campaign.statements import (
 REFUSED_ROW = """INSERT INTO tb_0031_submit (target, payload, reason_code, reason_text, lk0)
     VALUES ('56001', '', 'SEMQ-1202', 'no agreement', %s)"""
 PIECE_ROW = "INSERT INTO tb_0031_piece (document, number, payload) SELECT max(number), 9, 'x' FROM tb_0031_submit"
+PIECES_IN_TB_0030 = """INSERT INTO tb_0030 (bref, lk0, store, inc, src_object_id, target, target_user, save_fwd, ack2,
+    status, received_at) SELECT n, '1.10008.1.1.1.' || n, '1.10008.1.1', 1, n, '1.20002', '_pieces', 3, true, 410, now()
+    FROM generate_series(7, 8) n"""
 SOURCE, TARGET = "queues", "1.20002"
 FIRST, SECOND = "1.10008.1.1.aa.1", "1.10008.1.1.aa.2"
 CLEAN = VerdictRow("MATCHED", "all_agree", "date")
@@ -356,22 +359,28 @@ class _OneStore:
 
     store_names = ("store",)
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, notebook: Notebook) -> None:
+        self.notebook = notebook
         self._url = url
 
     def database(self, store: str) -> str:
         return self._url
 
 
-def test_refused_documents_in_pieces_and_other_waiting_rows_are_found(database: str) -> None:
-    world: Any = _OneStore(database)
+def test_refused_documents_in_pieces_and_other_waiting_rows_are_found(database: str, tmp_path: Path) -> None:
+    notebook = Notebook(tmp_path / "notebook.jsonl")
+    world: Any = _OneStore(database, notebook)
     with psycopg.connect(database) as connection:
         for lk0 in ("1.10008.1.1.1.1", "1.10008.1.1.1.2"):
             connection.execute(REFUSED_ROW, [lk0])
         connection.execute(PIECE_ROW)
+        connection.execute(PIECES_IN_TB_0030)
     assert refused_in_pieces(world, "store") == ["1.10008.1.1.1.2"]
-    assert waiting(world) == {"store.tb_0031_piece": 1}
-    assert "store.tb_0031_piece" in dump(world)
+    assert waiting(world) == {"store.tb_0031_piece": 1, "store.tb_0030": 2}
+    assert dump(world).count("store.tb_0030:") == 2
+    notebook.restore(RestoredStore(SOURCE, "1.10008", 0, 1, frozenset({"1.10008.1.1.1.7"}), frozenset()))
+    assert waiting(world) == {"store.tb_0031_piece": 1, "store.tb_0030": 1}  # the receiver keeps the other one
+    notebook.close()
 
 
 @pytest.mark.parametrize(
