@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from platform_node.ports import OperatedHub
 from semq.access_rights import AccessRole
@@ -32,7 +32,7 @@ from semq.service.operations.arguments import (
     Why,
 )
 from semq.service.operations.operation import Caller, act, look
-from semq.store.views.held import HeldFilter, count_held, held_numbers, list_held
+from semq.store.views.held import HeldFilter, HeldSums, count_held, held_numbers, list_held
 from semq.store.views.names import find_messages
 from semq.umx_t.status import Direction
 
@@ -90,17 +90,9 @@ class RefuseCopies(ResendCopies, frozen=True, kw_only=True):
     only_copies: Annotated[bool, Meta(description="Also copies whose sender keeps no payload (@Ack2=0).")] = False
 
 
-class HeldCount(OperationAnswer, frozen=True, kw_only=True):
+class HeldCount(HeldSums, frozen=True, kw_only=True):
     """The copies of one source for one target."""
 
-    source: str
-    target: str
-    rows: int
-    bytes: int
-    oldest_at: int  #: milliseconds since 1970 UTC
-    markers: int  #: void markers
-    only_copies: int  #: whose senders have kept no payload
-    refused: int  #: by an operator; neither markers nor only_copies counts them
     is_served: bool  #: the target is an institution of this hub
 
 
@@ -132,7 +124,7 @@ class HeldOperations:
     async def count(self, arguments: SelectCopies) -> list[HeldCount]:
         """Count copies by source and target; `after` and `limit` have no effect."""
         rows = await self._node.store.execute(count_held, arguments.filter())
-        return [HeldCount(**row, is_served=self._node.is_node(row["target"])) for row in rows]
+        return [HeldCount(**asdict(row), is_served=self._node.is_node(row.target)) for row in rows]
 
     async def refuse(self, arguments: RefuseCopies, caller: Caller) -> CopiesActedOn:
         """Refuse copies and notify their senders, with the reason."""

@@ -5,12 +5,12 @@ Functions on a connection; each change is a transaction of its own. Secrets arri
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any
 
 from msgspec import Struct
 from sqlalchemy import Connection, Table, delete, func, or_, select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import Insert, insert
 
+from semq.store.tables import TableRow
 from semq.store.web_tables import web_account, web_link, web_session, web_token
 
 ACCOUNT, SESSION, LINK, TOKEN = web_account.c, web_session.c, web_link.c, web_token.c
@@ -235,17 +235,17 @@ def revoke_token(connection: Connection, id_: str, by: str, at: datetime) -> Tok
         return None if row is None else _token(row)
 
 
-def _insert(table: Table, row: Any, **instead: object) -> Any:
-    values = {name: getattr(row, name) for name in type(row).__slots__}
+def _insert(table: Table, row: Account | AccountSession | Token, **instead: object) -> Insert:
+    values = {name: getattr(row, name) for name in row.__struct_fields__}
     lists = {name: list(value) for name, value in values.items() if isinstance(value, tuple)}
     return insert(table).values(**values | lists | instead)
 
 
-def _account(row: Any) -> Account:
+def _account(row: TableRow) -> Account:
     values = dict(row._mapping)
     return Account(**values | {"roles": tuple(values["roles"])})
 
 
-def _token(row: Any) -> Token:
+def _token(row: TableRow) -> Token:
     values = dict(row._mapping)
     return Token(**values | {"scopes": tuple(values["scopes"])})

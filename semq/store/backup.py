@@ -15,7 +15,6 @@ from contextlib import contextmanager, suppress
 from hashlib import file_digest
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
 
 import msgspec
 import psycopg
@@ -218,7 +217,7 @@ def _program(name: str) -> str:
 
 def _database(url: str) -> tuple[str, dict[str, str]]:
     """Return the option that names a database to programs of Postgres, and their environment with its password."""
-    parameters: dict[str, Any] = conninfo_to_dict(url)
+    parameters = conninfo_to_dict(url)
     password = {"PGPASSWORD": str(given)} if (given := parameters.pop("password", None)) else {}
     return f"--dbname={make_conninfo('', **parameters)}", os.environ | password | {"LC_ALL": "C"}
 

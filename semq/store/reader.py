@@ -102,7 +102,7 @@ class Reader:
         self._url = url
         self._readers: Readers = readers or OwnReaders()
         self.is_pooled = False  #: whether a pooler is in front of the server
-        self._running: set[asyncio.Future[object]] = set()
+        self._running: set[asyncio.Future[Any]] = set()
         self._engine = self._readers.engine(self._connect)
 
     async def execute(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -139,7 +139,7 @@ class Reader:
             await asyncio.wait(self._running, timeout=CLOSE_S)
         self._engine.dispose()
 
-    def _note_end(self, ended: "asyncio.Future[object]") -> None:
+    def _note_end(self, ended: "asyncio.Future[T]") -> None:
         self._running.discard(ended)
         if not ended.cancelled():
             ended.exception()  # retrieved, because the caller may not be waiting any more

@@ -8,11 +8,12 @@ takes the rows that it needs; only its commit puts some of them back. So after a
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
-from semq.store.rows import InStreamKey
+from semq.store.rows import InStream, InStreamKey, Outbound, OutStream, OutStreamKey, Pending
 from semq.store.unit import Unit
 
+K = TypeVar("K")
 ROWS_MAX = 2000  # new rows of each table
 STREAMS_MAX = 20_000
 
@@ -21,11 +22,11 @@ class RecentRows:
     """Rows by field of ``Needs`` and by key, as they are in the database."""
 
     def __init__(self) -> None:
-        self._outbound: dict[Any, object] = {}
-        self._pending: dict[Any, object] = {}
-        self._out_streams: dict[object, object] = {}
-        self._in_streams: dict[object, Any] = {}
-        self._by_field = {
+        self._outbound: dict[int, Outbound] = {}
+        self._pending: dict[int, Pending] = {}
+        self._out_streams: dict[OutStreamKey, OutStream] = {}
+        self._in_streams: dict[InStreamKey, InStream] = {}
+        self._by_field: dict[str, dict[Any, Any]] = {
             "outbound": self._outbound, "pending": self._pending, "out_streams": self._out_streams,
             "in_streams": self._in_streams,
         }  # fmt: skip
@@ -36,7 +37,7 @@ class RecentRows:
         for rows in (*self._by_field.values(), self._tops):
             rows.clear()
 
-    def take(self, name: str, keys: Iterable[object]) -> tuple[dict[object, object], list[Any]]:
+    def take(self, name: str, keys: Iterable[K]) -> tuple[dict[K, object], list[K]]:
         """Take the rows of a field of ``Needs`` that are here; return them, and the other keys."""
         rows = self._by_field.get(name)
         if not rows:

@@ -7,7 +7,8 @@ so that every change of status is a heap-only update.
 """
 
 from collections.abc import Iterable
-from typing import Any
+from datetime import datetime
+from typing import TypeVar
 
 from sqlalchemy import (
     BigInteger,
@@ -20,6 +21,7 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    Row,
     SmallInteger,
     Table,
     Text,
@@ -28,12 +30,16 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
+from sqlalchemy.sql.elements import KeyedColumnElement
 from sqlalchemy.types import TypeEngine
 
 from semq.store.rows import Event, Side
 from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome, SaveFwd, SendStatus
 
-ColumnType = TypeEngine[Any] | type[TypeEngine[Any]]
+Columns = ReadOnlyColumnCollection[str, KeyedColumnElement[object]]  # of a table, or of a selection from one
+TableRow = Row[*tuple[object, ...]]  # its values are attributes with the names of the columns
+T = TypeVar("T")
 
 metadata = MetaData(
     naming_convention={
@@ -92,31 +98,32 @@ def one_of(column: str, values: Iterable[int], *, nullable: bool = False) -> Che
 
 
 def col(
-    name: str, type_: ColumnType, default: str | None = None, *, null: bool = False, key: bool = False
-) -> Column[object]:
+    name: str, type_: TypeEngine[T] | type[TypeEngine[T]], default: str | None = None, *, null: bool = False,
+    key: bool = False,
+) -> Column[T]:  # fmt: skip
     """Return a column. ``default`` is SQL; ``key`` makes the column a part of the primary key."""
     initial = None if default is None else text(default)
     return Column(name, type_, nullable=null, primary_key=key, server_default=initial, autoincrement=False)
 
 
-def moment(name: str, default: str | None = None, *, null: bool = False) -> Column[object]:
+def moment(name: str, default: str | None = None, *, null: bool = False) -> Column[datetime]:
     """Return a column for a point in time."""
     return col(name, DateTime(timezone=True), default, null=null)
 
 
-def app_key() -> tuple[Column[object], ...]:
+def app_key() -> tuple[Column[str], ...]:
     """Return columns for the four parts of an AppKey."""
     return tuple(col(name, Text, "''") for name in ("app_domain", "app_type", "app_subtype", "app_key"))
 
 
-def pos(prefix: str) -> tuple[Column[object], Column[object], CheckConstraint]:
+def pos(prefix: str) -> tuple[Column[int], Column[int], CheckConstraint]:
     """Return the columns of a position in a stream, and a constraint: both are set or neither is."""
     inc, sid = f"{prefix}_inc", f"{prefix}_sid"
     whole = CheckConstraint(f"({inc} IS NULL) = ({sid} IS NULL)", name=f"whole_{prefix}")
     return col(inc, BigInteger, null=True), col(sid, BigInteger, null=True), whole
 
 
-def reason() -> tuple[Column[object], Column[object], CheckConstraint]:
+def reason() -> tuple[Column[str], Column[str], CheckConstraint]:
     """Return the columns of a reason, and a constraint: both are set or neither is."""
     whole = CheckConstraint("(reason_code IS NULL) = (reason_text IS NULL)", name="whole_reason")
     return col("reason_code", Text, null=True), col("reason_text", Text, null=True), whole

@@ -8,9 +8,10 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 import psycopg
+from psycopg.rows import TupleRow
 from sqlalchemy import Connection, Select, Table, exists, select
 
 from semq.errors import SemqError, Unavailable
@@ -301,13 +302,13 @@ def read_chunk(connection: Connection, body_id: int, index: int) -> bytes:
     return data
 
 
-def read_rows(connection: Connection, queue_id: int, positions: list[int]) -> list[tuple[Any, ...]]:
+def read_rows(connection: Connection, queue_id: int, positions: list[int]) -> list[TupleRow]:
     """Return messages of a queue, in order of position."""
     connection.execution_options(isolation_level="AUTOCOMMIT")
     return _driver(connection).execute(MESSAGES, (queue_id, positions), binary=True).fetchall()
 
 
-def _driver(connection: Connection) -> "psycopg.Connection[tuple[Any, ...]]":
+def _driver(connection: Connection) -> psycopg.Connection:
     driver = connection.connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     return driver
@@ -385,7 +386,7 @@ def load(connection: Connection) -> tuple[StoredState, dict[int, int]]:
 
 
 def _divide_messages(
-    driver: "psycopg.Connection[tuple[Any, ...]]",
+    driver: psycopg.Connection,
 ) -> tuple[dict[int, StoredBacklog], tuple[list[int], list[int]], dict[int, int]]:
     """Return the backlogs by queue; the parameters of ``EAGER``: queues, and the last position to load of each; and the
     highest position by queue.

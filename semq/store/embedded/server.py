@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Self
 from urllib.parse import quote
 
 import psycopg
@@ -241,7 +241,7 @@ class EmbeddedPostgres:
         folder = self.home / "run"
         return folder if len(str(folder / ".s.PGSQL.65535")) <= SOCKET_PATH_MAX else None
 
-    def _fresh_log(self) -> IO[Any]:
+    def _fresh_log(self) -> IO[bytes]:
         if self.log.exists() and self.log.stat().st_size > LOG_BYTES_MAX:
             self.log.replace(self.log.with_suffix(".log.1"))
         stream = self.log.open("ab")

@@ -7,12 +7,13 @@ in the chain of the ledger, and incarnation. The next work opens the connection 
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 import psycopg
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.pool import NullPool
 
+T = TypeVar("T")
 THREADS_PER_STORE = 2  # bounded, so that a database that does not answer blocks only the queries of its own store
 TIMEOUT_S = 60  # time limit of a statement on the server
 URL = "postgresql+psycopg://"
@@ -25,7 +26,7 @@ class Readers(Protocol):
     def engine(self, connect: Callable[..., "psycopg.Connection"]) -> Engine:
         """Return the SQLAlchemy engine of a store. ``connect`` opens a connection."""
 
-    def run(self, query: Callable[[], Any]) -> "asyncio.Future[Any]":
+    def run(self, query: Callable[[], T]) -> "asyncio.Future[T]":
         """Run a query in a thread."""
 
 
@@ -35,7 +36,7 @@ class OwnReaders:
     def engine(self, connect: Callable[..., "psycopg.Connection"]) -> Engine:
         return create_engine(URL, creator=connect, pool_size=2, max_overflow=2, pool_pre_ping=True, **OPTIONS)
 
-    def run(self, query: Callable[[], Any]) -> "asyncio.Future[Any]":
+    def run(self, query: Callable[[], T]) -> "asyncio.Future[T]":
         return asyncio.get_running_loop().run_in_executor(None, query)
 
 
@@ -52,10 +53,10 @@ class SharedReaders:
 
         return create_engine(URL, creator=connected, poolclass=NullPool, **OPTIONS)
 
-    def run(self, query: Callable[[], Any]) -> "asyncio.Future[Any]":
+    def run(self, query: Callable[[], T]) -> "asyncio.Future[T]":
         return asyncio.ensure_future(self._in_turn(query))
 
-    async def _in_turn(self, query: Callable[[], object]) -> object:
+    async def _in_turn(self, query: Callable[[], T]) -> T:
         async with self._turns:
             return await asyncio.get_running_loop().run_in_executor(self._threads, query)
 

@@ -7,12 +7,12 @@ batch is sent in one write and answered in one read.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import psycopg
 from psycopg.adapt import Buffer, Transformer
 from psycopg.pq import DiagnosticField, ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
+from psycopg.rows import TupleRow
 from psycopg.types.string import BytesBinaryDumper
 
 from semq.errors import SemqError
@@ -21,7 +21,7 @@ from semq.store.postgres.errors import StoreUnavailable
 from semq.store.postgres.statements import INSERTED
 
 Batch = Sequence[tuple[str, Sequence[Param]]]  # name of a prepared statement, its packed parameters
-Rows = list[tuple[Any, ...]]
+Rows = list[TupleRow]
 ENDS_SESSION = (b"FATAL", b"PANIC")  # severities
 GOOD = frozenset({int(ExecStatus.COMMAND_OK), int(ExecStatus.TUPLES_OK)})
 PIECE = 128 * 1024  # bytes of COPY data passed to libpq at a time

@@ -1,10 +1,10 @@
 """Recovery: the state that a process reads from its store when it opens it (PROTOCOL.md S14)."""
 
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Sequence
 from uuid import UUID
 
 import psycopg
+from psycopg.rows import TupleRow
 
 from semq.store import spans
 from semq.store.postgres import lease as leases
@@ -113,13 +113,13 @@ async def recover(
     return lease, recovered
 
 
-async def _one(connection: psycopg.AsyncConnection, sql: str, params: tuple[Any, ...] = ()) -> tuple[Any, ...]:
+async def _one(connection: psycopg.AsyncConnection, sql: str, params: Sequence[object] = ()) -> TupleRow:
     row = await (await connection.execute(sql, params)).fetchone()
     assert row is not None, "an aggregate or an upsert must return a row"
-    return tuple(row)
+    return row
 
 
-async def _rows_of(connection: psycopg.AsyncConnection, sql: str) -> AsyncIterator[tuple[Any, ...]]:
+async def _rows_of(connection: psycopg.AsyncConnection, sql: str) -> AsyncIterator[TupleRow]:
     """Yield rows by a cursor on the server, because a backlog may be long."""
     async with connection.cursor("recover") as cursor:
         cursor.itersize = 5000

@@ -4,19 +4,20 @@ A group has the form of a row in ``messages``, as far as ``semq.engine.people.st
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from datetime import datetime
 
 from sqlalchemy import Connection, Select, and_, case, func, or_, select
 from sqlalchemy.sql.elements import ColumnElement
 
 from semq.answers.messages import MessageRow
+from semq.store.tables import TableRow
 from semq.store.views.messages import IN, IN_PIECE, NAMES, OUT, OUT_PIECE, owed
 from semq.umx_t.status import AckStatus, AppStatus, Direction, SaveFwd
 
-FIGURES = ("rows", "bytes", "oldest", "id")
 GROUPS_MAX = 20_000
 MARKED_MAX = 10_000  # marked rows of one kind
 Marks = Mapping[str, Sequence[int]]  # numbers of rows by mark; a mark is a fact that no column shows
+Number = ColumnElement[int]  # column with the numbers of a table's rows
 OWES_HUB, OWES_SENDER = owed(IN)
 
 
@@ -30,6 +31,9 @@ class CensusGroup(MessageRow, total=False):
     mark: str  #: a fact that no column shows; empty: none
     user: str  #: of NEW rows: the user whose inbox has them
     cause: str | None  #: why they are stuck (added by the count of a node)
+
+
+Facts = Callable[[TableRow, str], CensusGroup]  # by row and mark
 
 
 def groups(connection: Connection, late_before_ms: int, sent: Marks, received: Marks) -> list[CensusGroup]:
@@ -48,7 +52,7 @@ def groups(connection: Connection, late_before_ms: int, sent: Marks, received: M
 
 
 def _divided(
-    connection: Connection, query: Select[Any], number: Any, marked: Marks, facts: Callable[[Any, str], CensusGroup]
+    connection: Connection, query: Select[*tuple[object, ...]], number: Number, marked: Marks, facts: Facts
 ) -> list[CensusGroup]:
     groups_by_key = {_key(row): facts(row, "") for row in connection.execute(query)}
     marked_groups = []
@@ -62,11 +66,11 @@ def _divided(
     return [group for group in groups_by_key.values() if group["rows"] > 0] + marked_groups
 
 
-def _key(row: Any) -> tuple[Any, ...]:
-    return tuple(row)[: -len(FIGURES)]
+def _key(row: TableRow) -> tuple[object, ...]:
+    return tuple(row)[:-4]  # without the figures of ``_counted``
 
 
-def _sent(late_before: ColumnElement[Any]) -> Select[Any]:
+def _sent(late_before: ColumnElement[object]) -> Select[*tuple[object, ...]]:
     relayed = OUT.direction == Direction.RELAYED
     source = func.split_part(OUT.lk0, ".", 1) + "." + func.split_part(OUT.lk0, ".", 2)
     keys = [
@@ -77,7 +81,7 @@ def _sent(late_before: ColumnElement[Any]) -> Select[Any]:
     return _counted(keys, OUT.size, OUT.accepted_at, OUT.object_id)
 
 
-def _received(late_before: ColumnElement[Any]) -> Select[Any]:
+def _received(late_before: ColumnElement[object]) -> Select[*tuple[object, ...]]:
     source = func.split_part(IN.store, ".", 1) + "." + func.split_part(IN.store, ".", 2)
     is_open = or_(IN.app_status == AppStatus.NEW, OWES_HUB, OWES_SENDER)
     keys = [
@@ -88,13 +92,15 @@ def _received(late_before: ColumnElement[Any]) -> Select[Any]:
     return _counted(keys, IN.size, IN.received_at, IN.bref)
 
 
-def _counted(keys: list[Any], size: Any, at: Any, number: Any) -> Select[Any]:
-    values = (func.count(), func.sum(size), func.min(at), func.min(number))
-    figures = [value.label(name) for value, name in zip(values, FIGURES, strict=True)]
-    return select(*keys, *figures).group_by(*keys).order_by(func.count().desc()).limit(GROUPS_MAX)
+def _counted(
+    keys: Sequence[ColumnElement[object]], size: ColumnElement[int], at: ColumnElement[datetime], number: Number
+) -> Select[*tuple[object, ...]]:
+    sums = (func.count().label("rows"), func.sum(size).label("bytes"))
+    firsts = (func.min(at).label("oldest"), func.min(number).label("id"))
+    return select(*keys, *sums, *firsts).group_by(*keys).order_by(func.count().desc()).limit(GROUPS_MAX)
 
 
-def _outbound(row: Any, mark: str) -> CensusGroup:
+def _outbound(row: TableRow, mark: str) -> CensusGroup:
     group = _group(row, mark)
     group |= {
         "side": "outbound", "target": row.dest, "direction": NAMES["direction"](row.direction).name,
@@ -105,7 +111,7 @@ def _outbound(row: Any, mark: str) -> CensusGroup:
     return group
 
 
-def _inbound(row: Any, mark: str) -> CensusGroup:
+def _inbound(row: TableRow, mark: str) -> CensusGroup:
     group = _group(row, mark)
     group |= {
         "side": "inbound", "target": "", "user": row.user, "app_status": NAMES["app_status"](row.app_status).name,
@@ -118,7 +124,7 @@ def _inbound(row: Any, mark: str) -> CensusGroup:
     return group
 
 
-def _group(row: Any, mark: str) -> CensusGroup:
+def _group(row: TableRow, mark: str) -> CensusGroup:
     """Return the facts of groups of both queues."""
     return {
         "source": row.source, "rows": row.rows, "bytes": int(row.bytes or 0), "id": row.id, "mark": mark,

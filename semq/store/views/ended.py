@@ -6,8 +6,9 @@ Type, key and size are in another line of the document, so a filter by them read
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any, TypedDict, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import TypedDict, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,7 +20,7 @@ from semq.answers.messages import MessagePage, MessageRow
 from semq.store.figure_tables import COUNTED, FAILURES, among, semq_figure
 from semq.store.figures import DAY
 from semq.store.rows import MARKER, Event, Side
-from semq.store.tables import semq_ledger
+from semq.store.tables import Columns, TableRow, semq_ledger
 from semq.store.views.messages import node_of
 from semq.store.views.selection import NUMBER_MAX, MessageFilter, Search
 from semq.umx_t.pieces import PIECES_USER
@@ -42,6 +43,7 @@ ENDS: dict[Side, tuple[Event, ...]] = {
 }  # fmt: skip
 SIDES = {"outbound": (Side.SENDER, Side.HUB), "inbound": (Side.RECEIVER,), "submitted": ()}
 L = semq_ledger.c
+Conditions = Iterable[ColumnElement[bool]]
 AnyFilter = TypeVar("AnyFilter", bound=MessageFilter)
 
 
@@ -109,8 +111,8 @@ class _Extent(Struct, frozen=True):
     lines: int
     least: int
     greatest: int
-    first_at: Any
-    last_at: Any
+    first_at: datetime
+    last_at: datetime
 
 
 def _extent(connection: Connection, window: Select[object]) -> _Extent:
@@ -139,7 +141,7 @@ def _is_by_days(wanted: MessageFilter) -> bool:
     return not any(others) and not any(bound % DAY_MS for bound in bounds)
 
 
-def _figures(wanted: MessageFilter) -> Select[Any]:
+def _figures(wanted: MessageFilter) -> Select[int, int, int]:
     c = semq_figure.c
     partner = node_of(wanted.partner) if wanted.partner else ""
     ends = [
@@ -163,7 +165,7 @@ def _selected(wanted: MessageFilter) -> Iterator[tuple[Side, tuple[Event, ...]]]
             yield side, fitting
 
 
-def _in_period(wanted: MessageFilter, at: object) -> Iterator[ColumnElement[bool]]:
+def _in_period(wanted: MessageFilter, at: object) -> Conditions:
     if wanted.since_ms is not None:
         yield at >= func.to_timestamp(wanted.since_ms / 1000)
     if wanted.until_ms is not None:
@@ -192,9 +194,9 @@ def _window(wanted: MessageFilter, begin: int, most: int) -> Select[object]:
     )
 
 
-def _is_past(wanted: Search, last_at: Any) -> bool:
+def _is_past(wanted: Search, last_at: datetime) -> bool:
     """Whether the last compared line is an hour beyond the period, so that no later page has a document."""
-    at_ms: float = last_at.timestamp() * 1000
+    at_ms = last_at.timestamp() * 1000
     bound = wanted.since_ms if wanted.is_descending else wanted.until_ms
     if bound is None:
         return False
@@ -240,7 +242,9 @@ def _documents(window: Select[object], wanted: MessageFilter, *, with_first: boo
     return query.where(~is_attempt, w.c.detail.not_like(f"%{MARKER}"), *_conditions(wanted, w.c, facts))
 
 
-def _conditions(wanted: MessageFilter, c: Any, facts: Mapping[str, Any]) -> Iterator[ColumnElement[bool]]:
+def _conditions(
+    wanted: MessageFilter, c: Columns, facts: Mapping[str, ColumnElement[str]]
+) -> Iterator[ColumnElement[bool]]:
     yield from _in_period(wanted, c.at)
     if not wanted.pieces:
         yield c.target.not_like(f"%/{PIECES_USER}")
@@ -260,7 +264,7 @@ def _conditions(wanted: MessageFilter, c: Any, facts: Mapping[str, Any]) -> Iter
         yield facts["app_key"].startswith(wanted.key, autoescape=True)
 
 
-def _facts(row: Any) -> MessageRow:
+def _facts(row: TableRow) -> MessageRow:
     """Return a document as facts, with the names of ``messages.outbound_facts`` and ``inbound_facts``."""
     key = (row.app_domain, row.app_type, row.app_subtype, row.app_key)
     code, _, words = row.detail.partition(" ")

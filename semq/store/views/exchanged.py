@@ -8,13 +8,13 @@ block and line in it.
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from sqlalchemy import Connection, func, select, text
 
 from semq.store.postgres.ledger_partitions import PARTITIONS, partition_of
 from semq.store.rows import MARKER, Event, Side
-from semq.store.tables import semq_ledger
+from semq.store.tables import TableRow, semq_ledger
 from semq.umx_t.pieces import PIECES_USER
 
 BLOCKS_MAX = 1024  # of 8 KiB, about 40,000 lines
@@ -133,15 +133,14 @@ def _read(place: str) -> tuple[str, int, int]:
     return match[1], int(match[2]), int(match[3])
 
 
-def _with_keys(connection: Connection, found: Sequence[Any]) -> list[ExchangedRow]:
+def _with_keys(connection: Connection, found: Sequence[TableRow]) -> list[ExchangedRow]:
     """Return the lines with AppKey and size, which only the first line about a message has."""
     c, facts = semq_ledger.c, dict[str, tuple[str, int]]()
     first = select(c.lk0, c.app_domain, c.app_type, c.app_subtype, c.app_key, c.size).where(
         c.lk0 == func.any_([row.lk0 for row in found]), c.event.in_(FIRST)
     )
-    for row in connection.execute(first) if found else ():
-        key = tuple(row)[1:5]
-        facts[row.lk0] = "/".join(key) if any(key) else "", row.size
+    for lk0, *key, size in connection.execute(first) if found else ():
+        facts[lk0] = "/".join(key) if any(key) else "", size
     rows: list[ExchangedRow] = []
     for row in found:
         at, side = int(row.at.timestamp() * 1000), Side(row.side).name.lower()

@@ -4,18 +4,18 @@ refused submissions. Read-only.
 The error of a document is in the last ledger line about its parking or refusal.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from sqlalchemy import Connection, and_, func, or_, select
+from sqlalchemy.sql.elements import ColumnElement
 
 from semq.answers.messages import MessageRow
 from semq.store.rows import Event
-from semq.store.tables import semq_ledger
+from semq.store.tables import Columns, semq_ledger
 from semq.store.views.ended import DAY_MS, NEAR_DAYS
 from semq.store.views.messages import NAMES, RETURNED
 from semq.store.views.names import find_messages
-from semq.store.views.pages import Subset
+from semq.store.views.pages import Condition, Subset
 from semq.store.views.submissions import IS_REFUSED
 
 # side | column | its value | required code of the reason; empty: any
@@ -26,11 +26,11 @@ _FAILED = (
 )
 
 
-def _of_queue(side: str) -> Any:
+def _of_queue(side: str) -> Condition:
     """Return the condition for the rows of a queue, by their columns."""
     rows = [row[1:] for row in _FAILED if row[0] == side]
 
-    def condition(c: Any) -> object:
+    def condition(c: Columns) -> ColumnElement[bool]:
         return or_(
             *(
                 and_(c[column] == NAMES[column][state], *([c.reason_code == code] if code else []))
@@ -49,7 +49,7 @@ def find_failed(connection: Connection, name: str) -> list[MessageRow]:
     return with_errors(connection, [row for row in find_messages(connection, name) if is_failed(row)])
 
 
-def is_failed(row: Mapping[str, Any]) -> bool:
+def is_failed(row: MessageRow) -> bool:
     """Return whether a row of a queue, or a group of rows (``census``), has failed."""
     code = (row.get("reason") or [""])[0]
     return any(

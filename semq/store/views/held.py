@@ -3,12 +3,13 @@ Read-only.
 """
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, TypeVar
 
 from msgspec import Meta, Struct
-from sqlalchemy import Connection, and_, func, select
+from sqlalchemy import Connection, Select, and_, func, select
 from sqlalchemy.sql.elements import ColumnElement
 
+from semq.answers import OperationAnswer
 from semq.answers.messages import MessageRow
 from semq.store.tables import tb_0031
 from semq.store.views.messages import outbound_facts
@@ -16,6 +17,7 @@ from semq.umx_t.attribute_values import MOMENT_MAX
 from semq.umx_t.status import Direction, SendStatus
 
 C = tb_0031.c
+T = TypeVar("T")
 # Copies that an operator has refused. A copy with an unreadable body also has ``held``, but is in SS_INIT.
 IS_REFUSED = and_(C.held, C.ss_status == SendStatus.SS_SENT)
 
@@ -33,6 +35,19 @@ class HeldFilter(Struct, frozen=True):
     limit: int = 500
 
 
+class HeldSums(OperationAnswer, frozen=True, kw_only=True):
+    """The copies of one source for one target."""
+
+    source: str
+    target: str
+    rows: int
+    bytes: int
+    oldest_at: int  #: milliseconds since 1970 UTC
+    markers: int  #: void markers
+    only_copies: int  #: whose senders have kept no payload
+    refused: int  #: by an operator; neither markers nor only_copies counts them
+
+
 def list_held(connection: Connection, wanted: HeldFilter) -> list[MessageRow]:
     """Return the next selected copies, in the order in which they were stored."""
     return [outbound_facts(row) for row in connection.execute(_chosen(select(tb_0031), wanted))]
@@ -43,37 +58,31 @@ def held_numbers(connection: Connection, wanted: HeldFilter) -> list[int]:
     return list(connection.execute(_chosen(select(C.object_id), wanted)).scalars())
 
 
-def count_held(connection: Connection, wanted: HeldFilter) -> list[dict[str, Any]]:
-    """Return numbers of copies for each source and target; ``after`` and ``limit`` are ignored.
-
-    ``markers`` are void markers, ``only_copies`` copies whose sender has kept no body. Both leave out ``refused``, the
-    copies that an operator has refused.
-    """
+def count_held(connection: Connection, wanted: HeldFilter) -> list[HeldSums]:
+    """Return numbers of copies for each source and target; ``after`` and ``limit`` are ignored."""
     source = (func.split_part(C.lk0, ".", 1) + "." + func.split_part(C.lk0, ".", 2)).label("source")
     query = (
         select(
             source,
-            C.dest,
-            func.count(),
-            func.sum(C.size),
-            func.min(C.accepted_at),
-            func.count().filter(C.void, ~IS_REFUSED),
-            func.count().filter(~C.ack2, ~C.void, ~IS_REFUSED),
-            func.count().filter(IS_REFUSED),
+            C.dest.label("target"),
+            func.count().label("rows"),
+            func.coalesce(func.sum(C.size), 0).label("bytes"),
+            func.min(C.accepted_at).label("oldest_at"),
+            func.count().filter(C.void, ~IS_REFUSED).label("markers"),
+            func.count().filter(~C.ack2, ~C.void, ~IS_REFUSED).label("only_copies"),
+            func.count().filter(IS_REFUSED).label("refused"),
         )
         .where(*_conditions(wanted))
         .group_by(source, C.dest)
         .order_by(C.dest, source)
     )
-    names = ("source", "target", "rows", "bytes", "oldest_at", "markers", "only_copies", "refused")
-    counted = [dict(zip(names, row, strict=True)) for row in connection.execute(query)]
     return [
-        row | {"bytes": int(row["bytes"] or 0), "oldest_at": round(row["oldest_at"].timestamp() * 1000)}
-        for row in counted
+        HeldSums(**row | {"bytes": int(row["bytes"]), "oldest_at": round(row["oldest_at"].timestamp() * 1000)})
+        for row in map(dict, connection.execute(query).mappings())
     ]
 
 
-def _chosen(query: Any, wanted: HeldFilter) -> Any:
+def _chosen(query: Select[T], wanted: HeldFilter) -> Select[T]:
     return query.where(*_conditions(wanted), C.object_id > wanted.after).order_by(C.object_id).limit(wanted.limit)
 
 

@@ -5,16 +5,17 @@ since 1970 UTC.
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from enum import IntEnum
-from typing import Any, cast
+from typing import cast
 
-from sqlalchemy import Connection, Row, and_, func, or_, select
+from sqlalchemy import Connection, and_, func, or_, select
 from sqlalchemy.sql.elements import ColumnElement
 
 from semq.answers.messages import MessageRow, TracedLine
 from semq.store.proof_tables import semq_certificate, semq_receipts, semq_session_key
 from semq.store.rows import MARKER, Event, KeptKey, KeptReceipts, Side
-from semq.store.tables import semq_ledger, tb_0030, tb_0030_body, tb_0031, tb_0031_body
+from semq.store.tables import Columns, TableRow, semq_ledger, tb_0030, tb_0030_body, tb_0031, tb_0031_body
 from semq.store.views import submissions
 from semq.umx_t.grids import SenderEvent
 from semq.umx_t.pieces import PIECES_USER
@@ -35,12 +36,12 @@ RETURNED = "SEMQ-1214"  # ``semq.engine.errors.RefusedByOperator``
 TRACE_MAX = 10_000  # lines in one trace
 
 
-def is_sent_piece(c: Any) -> ColumnElement[bool]:
+def is_sent_piece(c: Columns) -> ColumnElement[bool]:
     """Return the condition that a row of tb_0031 is an own piece of a document (PROTOCOL.md section 24)."""
     return and_(c.dest_user == PIECES_USER, c.direction == Direction.OWN)
 
 
-def is_received_piece(c: Any) -> ColumnElement[bool]:
+def is_received_piece(c: Columns) -> ColumnElement[bool]:
     """Return the condition that a row of tb_0030 is a piece of a document."""
     return and_(c.target_user == PIECES_USER)
 
@@ -48,7 +49,7 @@ def is_received_piece(c: Any) -> ColumnElement[bool]:
 OUT_PIECE, IN_PIECE = is_sent_piece(OUT), is_received_piece(IN)
 
 
-def owed(c: Any) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+def owed(c: Columns) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     """Return the conditions that the hub, and that the sender, has not noted the acknowledgement of a received row.
 
     ``semq.store.rows.Pending.owes`` is the same rule for a row in memory.
@@ -90,7 +91,7 @@ def kept_key(connection: Connection, id_: bytes) -> KeptKey | None:
     return None if row is None else KeptKey(bytes(row.id), row.peer, row.key_id, row.alg, row.kept)
 
 
-def body_of(connection: Connection, facts: Mapping[str, Any]) -> bytes | None:
+def body_of(connection: Connection, facts: MessageRow) -> bytes | None:
     """Return the payload of a row or submission: empty if only the payload was deleted, None if the row is gone."""
     if "submission" in facts:
         return submissions.body(connection, facts["submission"])
@@ -102,7 +103,7 @@ def body_of(connection: Connection, facts: Mapping[str, Any]) -> bytes | None:
     return bytes(payload) if payload is not None else None
 
 
-def outbound_facts(row: Row[object]) -> MessageRow:
+def outbound_facts(row: TableRow) -> MessageRow:
     """Return a row of tb_0031 as facts."""
     facts = _facts(row, "outbound")
     facts |= {"id": row.object_id, "at": facts["accepted_at"], "target": _address(row.dest, row.dest_user)}
@@ -110,7 +111,7 @@ def outbound_facts(row: Row[object]) -> MessageRow:
     return _marked(facts)
 
 
-def inbound_facts(row: Row[object]) -> MessageRow:
+def inbound_facts(row: TableRow) -> MessageRow:
     """Return a row of tb_0030 as facts."""
     facts = _facts(row, "inbound")
     facts |= {"id": row.bref, "at": facts["received_at"], "source": ".".join(row.store.split(".")[:2])}
@@ -121,13 +122,13 @@ def inbound_facts(row: Row[object]) -> MessageRow:
 # ---------------------------------------------------------------------------------------------------- inside
 
 
-def _marked(facts: dict[str, Any]) -> MessageRow:
-    if facts["target"].endswith(f"/{PIECES_USER}"):
+def _marked(facts: dict[str, object]) -> MessageRow:
+    if str(facts["target"]).endswith(f"/{PIECES_USER}"):
         facts["piece"] = True
     return cast(MessageRow, facts)
 
 
-def has_state(name: str, columns: Mapping[str, Any], c: Any) -> ColumnElement[bool]:
+def has_state(name: str, columns: Mapping[str, type[IntEnum]], c: Columns) -> ColumnElement[bool]:
     """Return a condition for a status by its name; an unknown name matches no row."""
     fits = [c[column] == kind[name.upper()] for column, kind in columns.items() if name.upper() in kind.__members__]
     return or_(False, *fits)
@@ -142,7 +143,7 @@ def _address(node: str, user: str) -> str:
     return f"{node}/{user}" if user else node
 
 
-def _ms(moment: Any) -> int | None:
+def _ms(moment: datetime | None) -> int | None:
     return None if moment is None else round(moment.timestamp() * 1000)
 
 
@@ -150,7 +151,7 @@ def _ms(moment: Any) -> int | None:
 LEFT_OUT = frozenset({"inc", "dest", "dest_user", "target_user", "store", "src_object_id", "object_id", "bref"})
 
 
-def _facts(row: Row[object], side: str) -> dict[str, object]:
+def _facts(row: TableRow, side: str) -> dict[str, object]:
     values = row._asdict()
     facts: dict[str, object] = {"side": side, "name": short_name(values["lk0"])}
     for name, value in values.items():
@@ -170,7 +171,7 @@ def _facts(row: Row[object], side: str) -> dict[str, object]:
     return facts
 
 
-def _line(row: Row[object]) -> TracedLine:
+def _line(row: TableRow) -> TracedLine:
     key = (row.app_domain, row.app_type, row.app_subtype, row.app_key)
     event, detail = Event(row.event), row.detail.strip()
     words = WORDS[event]

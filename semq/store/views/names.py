@@ -6,14 +6,14 @@ messages may have one name: an AppKey then denotes the newest message; a short n
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from datetime import datetime
 
 from sqlalchemy import Connection, and_, func, or_, select, text
 from sqlalchemy.sql.elements import ColumnElement
 
 from semq.answers.messages import MessageRow
 from semq.store.rows import Event
-from semq.store.tables import FIRST_LINE, RECORD_ID, REFUSAL, semq_ledger, tb_0030, tb_0031
+from semq.store.tables import FIRST_LINE, RECORD_ID, REFUSAL, Columns, semq_ledger, tb_0030, tb_0031
 from semq.store.views import submissions
 from semq.store.views.messages import IN, OUT, inbound_facts, outbound_facts
 from semq.umx_t.errors import BadLocator
@@ -78,7 +78,7 @@ def known_as(connection: Connection, name: str, limit: int) -> list[str]:
 def _with_key(connection: Connection, name: str, limit: int) -> list[str]:
     """Return the LK0s of messages, refused submissions and a hub's copies with this AppKey; the newest first."""
     c, at = semq_ledger.c, func.max(semq_ledger.c.at)
-    newest_at: dict[str, Any] = {}
+    newest_at: dict[str, datetime] = {}
     for is_event in (c.event.in_([Event.ACCEPTED, Event.RECEIVED]), c.event == Event.REFUSED):
         newest = select(c.lk0, at).where(_has_key(name, c), is_event).group_by(c.lk0).order_by(at.desc()).limit(limit)
         for lk0, moment in connection.execute(newest):
@@ -139,7 +139,7 @@ def _oldest_with_key(connection: Connection, name: str, limit: int) -> list[Mess
     return [*map(outbound_facts, sent), *map(inbound_facts, received)]
 
 
-def _has_key(name: str, c: Any) -> ColumnElement[bool]:
+def _has_key(name: str, c: Columns) -> ColumnElement[bool]:
     """Return a condition for an AppKey. ``name`` is the complete AppKey or its last part, which may contain slashes."""
     by_key, parts = c.app_key == name, name.split("/", 3)
     if len(parts) == 4:

@@ -4,20 +4,20 @@ A filter by a column without an index may match only a few of millions of rows. 
 ``COMPARED_MAX`` rows of each queue, and contains the place where the next page begins.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Mapping
+from enum import IntEnum
 from heapq import merge
 from itertools import islice
-from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Connection, and_, func, select
+from sqlalchemy import Connection, Select, Subquery, and_, func, select
 from sqlalchemy.sql.elements import ColumnElement
 
 from semq.answers.messages import MessagePage, MessageRow
 from semq.store.submission_tables import tb_0031_submit
-from semq.store.tables import tb_0030, tb_0031
+from semq.store.tables import Columns, TableRow, tb_0030, tb_0031
 from semq.store.views import submissions
-from semq.store.views.ended import ended_page
+from semq.store.views.ended import Conditions, ended_page
 from semq.store.views.messages import (
     IN,
     OUT,
@@ -34,7 +34,7 @@ from semq.umx_t.status import AppStatus, Arrival, Outcome, SendStatus
 COMPARED_MAX = 50_000
 OF_SENT = {"ss_status": SendStatus, "outcome": Outcome}
 OF_RECEIVED = {"app_status": AppStatus, "status": Arrival}
-Condition = Callable[[Any], ColumnElement[bool]]
+Condition = Callable[[Columns], ColumnElement[bool]]
 Rows = list[MessageRow]
 
 
@@ -48,8 +48,8 @@ class Subset(Struct, frozen=True):
 
 class _Queue(Struct, frozen=True):
     name: str  #: its cursor in ``Search``
-    number: Any
-    rows: Callable[[Connection, Any, Search, Subset | None], Rows]  #: the second argument is the window of rows
+    number: ColumnElement[int]
+    rows: Callable[[Connection, Select[int], Search, Subset | None], Rows]  #: the second argument is the window of rows
     is_selected: Callable[[Search], bool]
 
 
@@ -94,7 +94,7 @@ def _number_of(row: MessageRow) -> int:
     return int(row["submission"] if "submission" in row else row["id"])
 
 
-def _window(queue: _Queue, wanted: Search, begin: int) -> object:
+def _window(queue: _Queue, wanted: Search, begin: int) -> Select[int]:
     """Return the numbers of the rows to compare; for tb_0031, ``partner`` selects them by an index."""
     number = queue.number
     query = select(number).where(number < begin if wanted.is_descending else number > begin)
@@ -103,7 +103,7 @@ def _window(queue: _Queue, wanted: Search, begin: int) -> object:
     return query.order_by(number.desc() if wanted.is_descending else number).limit(COMPARED_MAX)
 
 
-def _window_size(connection: Connection, window: Any, wanted: Search) -> tuple[int, int]:
+def _window_size(connection: Connection, window: Select[int], wanted: Search) -> tuple[int, int]:
     """Return the count of compared rows, and the number of the last one."""
     rows = window.subquery()
     (number,) = rows.c
@@ -112,7 +112,7 @@ def _window_size(connection: Connection, window: Any, wanted: Search) -> tuple[i
     return int(count), int(at or 0)
 
 
-def _sent(connection: Connection, window: Any, wanted: Search, subset: Subset | None) -> Rows:
+def _sent(connection: Connection, window: Select[int], wanted: Search, subset: Subset | None) -> Rows:
     rows = window.with_only_columns(tb_0031).subquery()
     conditions = [*_conditions(wanted, rows.c, rows.c.accepted_at, OF_SENT)]
     if not wanted.pieces:
@@ -126,7 +126,7 @@ def _sent(connection: Connection, window: Any, wanted: Search, subset: Subset | 
     return [outbound_facts(row) for row in _found(connection, rows, rows.c.object_id, conditions, wanted)]
 
 
-def _received(connection: Connection, window: Any, wanted: Search, subset: Subset | None) -> Rows:
+def _received(connection: Connection, window: Select[int], wanted: Search, subset: Subset | None) -> Rows:
     rows = window.with_only_columns(tb_0030).subquery()
     conditions = [*_conditions(wanted, rows.c, rows.c.received_at, OF_RECEIVED)]
     if not wanted.pieces:
@@ -138,15 +138,18 @@ def _received(connection: Connection, window: Any, wanted: Search, subset: Subse
     return [inbound_facts(row) for row in _found(connection, rows, rows.c.bref, conditions, wanted)]
 
 
-def _found(connection: Connection, rows: Any, number: Any, conditions: list[Any], wanted: Search) -> Any:
+def _found(
+    connection: Connection, rows: Subquery, number: ColumnElement[object], conditions: Conditions, wanted: Search
+) -> Iterable[TableRow]:
     order = number.desc() if wanted.is_descending else number
     return connection.execute(select(rows).where(*conditions).order_by(order).limit(wanted.limit))
 
 
-def _submitted(connection: Connection, window: Any, wanted: Search, subset: Subset | None) -> Rows:
+def _submitted(connection: Connection, window: Select[int], wanted: Search, subset: Subset | None) -> Rows:
     # As bounds: Postgres would search the numbers of a window for each row of the table that fits.
     number, rows = tb_0031_submit.c.number, window.subquery()
     last = select((func.min if wanted.is_descending else func.max)(rows.c.number)).scalar_subquery()
+    assert window.whereclause is not None
     is_in_window = and_(window.whereclause, number >= last if wanted.is_descending else number <= last)
     conditions = [is_in_window, *submissions.conditions(wanted)]
     if subset is not None:
@@ -154,7 +157,7 @@ def _submitted(connection: Connection, window: Any, wanted: Search, subset: Subs
     return submissions.list_submissions(connection, wanted.limit, *conditions, is_descending=wanted.is_descending)
 
 
-def _conditions(wanted: Search, c: Any, at: object, states: Any) -> Iterator[ColumnElement[bool]]:
+def _conditions(wanted: Search, c: Columns, at: object, states: Mapping[str, type[IntEnum]]) -> Conditions:
     """Yield the conditions that the rows of both tables have."""
     if wanted.state:
         yield has_state(wanted.state, states, c)

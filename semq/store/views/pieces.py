@@ -5,9 +5,10 @@ Bodies are returned as stored; the caller decrypts them (``locked_bodies``).
 
 from collections.abc import Sequence
 from datetime import date
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import Connection, exists, func, select, text
+from sqlalchemy.sql.elements import ColumnElement
 
 from semq.store.rows import ArrivedPiece, Event, Side
 from semq.store.submission_tables import tb_0031_piece, tb_0031_submit, tb_0031_taken
@@ -127,7 +128,7 @@ def unfinished(connection: Connection, brefs: Sequence[int]) -> list[int]:
     return list(connection.execute(query).scalars())
 
 
-def _arrived(connection: Connection, conditions: Sequence[Any], limit: int) -> list[RecordedMessage]:
+def _arrived(connection: Connection, conditions: Sequence[ColumnElement[bool]], limit: int) -> list[RecordedMessage]:
     query = (
         select(IN.bref, IN.size, tb_0030_body.c.envelope)
         .join(tb_0030_body, tb_0030_body.c.bref == IN.bref)

@@ -6,7 +6,8 @@ LK0 of the refusal or of the scheduled document, otherwise ``sql-NUMBER``.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from datetime import datetime
+from typing import cast
 
 from sqlalchemy import BigInteger, Connection, and_, case, false, func, literal_column, or_, select
 from sqlalchemy.sql.elements import ColumnElement
@@ -21,6 +22,7 @@ from semq.store.submission_tables import (
     tb_0031_taken,
     tb_0031_wait,
 )
+from semq.store.tables import TableRow
 from semq.store.views.selection import MessageFilter
 from semq.umx_t.locator import parse_lk0
 from semq.umx_t.pieces import AFTER_PIECES_MS
@@ -119,8 +121,8 @@ def names_before(connection: Connection, name: str) -> list[str]:
 
 def events(row: MessageRow) -> list[TracedLine]:
     """Return the history of a submission, as lines that the ledger does not have."""
-    facts: dict[str, Any] = {"side": "sender", "att": 0, "target": row["target"], "lk1": "", "app_key": row["app_key"]}
-    facts |= {"digest": "", "size": row["size"]}
+    facts: dict[str, object] = {"side": "sender", "att": 0, "target": row["target"], "lk1": "", "digest": ""}
+    facts |= {"app_key": row["app_key"], "size": row["size"]}
     lines: list[dict[str, object]] = [{"at": row["at"], "event": SUBMITTED, "detail": ""}]
     if "pieces" in row:
         count, delivered = row["pieces"]["count"], row["pieces"]["delivered"]
@@ -249,7 +251,7 @@ def _shown(
     return [_facts(row) for row in connection.execute(query)]
 
 
-def _facts(row: Any) -> MessageRow:
+def _facts(row: TableRow) -> MessageRow:
     is_refused = row.reason_code is not None
     node, _, user = row.target.partition("/")
     target = node if "." in node else f"1.{node}"
@@ -301,7 +303,7 @@ def _state(is_refused: bool, is_in_pieces: bool, not_before: int | None, reason:
     return IN_PIECES if is_in_pieces else SCHEDULED if not_before else WAITS if reason else SUBMITTED
 
 
-def _reason(row: Any) -> list[str] | None:
+def _reason(row: TableRow) -> list[str] | None:
     """Return the reason as ``semq_status`` does; None: there is none."""
     if row.reason_code is not None:
         return [row.reason_code, row.reason_text]
@@ -317,5 +319,5 @@ def _reason(row: Any) -> list[str] | None:
     return [WAITS_BEHIND, waiting]
 
 
-def _ms(moment: Any) -> int | None:
+def _ms(moment: datetime | None) -> int | None:
     return None if moment is None else round(moment.timestamp() * 1000)

@@ -110,7 +110,7 @@ def columns_of(lines: list[RowField]) -> Iterator[str]:
         yield from line.columns
 
 
-def writer(lines: list[RowField], table: Table, names: Mapping[str, Any]) -> ToValues:
+def writer(lines: list[RowField], table: Table, names: Mapping[str, object]) -> ToValues:
     """Return the function from a row to the values of its columns. Raises TypeError for another schema."""
     if [*columns_of(lines)] != [column.name for column in table.columns]:
         raise TypeError(f"the columns of {table.name} are not those of its rows")
@@ -119,7 +119,7 @@ def writer(lines: list[RowField], table: Table, names: Mapping[str, Any]) -> ToV
     return function
 
 
-def reader(lines: list[RowField], row: type, names: Mapping[str, Any]) -> FromValues:
+def reader(lines: list[RowField], row: type, names: Mapping[str, object]) -> FromValues:
     """Return the function from the values of all columns to a row. Raises KeyError for a field without columns."""
     read = {line.field: line.read for line in lines}
     arguments = ", ".join(read[field.name] for field in fields(row))
@@ -128,7 +128,7 @@ def reader(lines: list[RowField], row: type, names: Mapping[str, Any]) -> FromVa
     return function
 
 
-def packer(lines: list[RowField], table: Table, names: Mapping[str, Any]) -> ToValues:
+def packer(lines: list[RowField], table: Table, names: Mapping[str, object]) -> ToValues:
     """Return the function from a row to the packed values of the columns that change."""
     body = [f"return ({', '.join(line.packed for line in lines if line.packed)},)"]
     function: ToValues = compiled(table.name, "row", body, names)
