@@ -31,6 +31,7 @@ class ChannelConsumer(ServiceConsumer, QueueConsumer, Protocol):
     """A consumer, as its channel and its connection use it."""
 
     source: AnyQueue
+    prefetch: int  #: 0: no limit
     unacked: int
 
     @property

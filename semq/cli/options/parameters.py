@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import typer
+from typer._click import Context, Parameter
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 TAG = re.compile(r"(\\*)(\[[a-z#/@][^\[]*?\])")  # text that the markup of rich takes for a style
@@ -25,8 +26,9 @@ def _read_flag(text: str) -> bool:
     return FLAGS[word]
 
 
-# Kind of value | function that reads its text or raises ValueError | message for a wrong text
-READ: dict[object, tuple[Callable[[Any], Any], str]] = {
+Read = Callable[[Any], Any]  # reads a text, or raises ValueError
+# Kind of value | function that reads its text | message for a wrong text
+READ: dict[object, tuple[Read, str]] = {
     str: (str, "is not a text"),
     int: (int, "is not a whole number"),
     float: (float, "is not a number"),
@@ -38,11 +40,11 @@ READ: dict[object, tuple[Callable[[Any], Any], str]] = {
 class ParsedCommand(TyperCommand):
     """A command whose values are read by this module."""
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
+    def __init__(self, *args: str | None, **settings: Any) -> None:
         super().__init__(*args, **settings)
         _make_help_literal(self)
 
-    def get_params(self, ctx: Any) -> Any:
+    def get_params(self, ctx: Context) -> list[Parameter]:
         return _with_readings(super().get_params(ctx))
 
 
@@ -53,10 +55,10 @@ class ParsedGroup(TyperGroup):
         super().__init__(*args, **settings)
         _make_help_literal(self)
 
-    def get_params(self, ctx: Any) -> Any:
+    def get_params(self, ctx: Context) -> list[Parameter]:
         return _with_readings(super().get_params(ctx))
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         name = args[0].partition("=")[0] if args and args[0].startswith("-") else ""
         is_own = any(name in parameter.opts for parameter in self.params)
         if not ctx.resilient_parsing and not is_own and (option := _option_below(self, name)) is not None:
@@ -79,12 +81,12 @@ def _option_below(group: object, name: str) -> TyperOption | None:
     return None
 
 
-def _command_path(group: Any, words: list[str]) -> list[str]:
+def _command_path(group: object, words: list[str]) -> list[str]:
     """Return the names of groups and of a command among the words of a command line."""
     names = []
     for word in words:
-        if word in getattr(group, "commands", {}):
-            group = group.commands[word]
+        if (below := getattr(group, "commands", {}).get(word)) is not None:
+            group = below
             names.append(word)
     return names
 
@@ -122,11 +124,11 @@ def literal_help(text: str) -> str:
 class ParameterReading:
     """A replacement of Typer's pydantic adapter for a parameter. ``read`` converts one text."""
 
-    def __init__(self, read: Callable[[object], object], *, is_list: bool) -> None:
+    def __init__(self, read: Read, *, is_list: bool) -> None:
         self._read = read
         self._is_list = is_list
 
-    def coerce(self, value: Any, param: Any, ctx: Any) -> object:
+    def coerce(self, value: Any, param: TyperArgument | TyperOption, ctx: Context) -> object:
         """Return the value of a text, or the values of a list of texts. Raises BadParameter.
 
         None becomes an empty tuple for a list, and stays None otherwise.
@@ -139,7 +141,7 @@ class ParameterReading:
             raise typer.BadParameter(str(error), ctx=ctx, param=param) from error
 
 
-def _with_readings(parameters: list[Any]) -> list[object]:
+def _with_readings(parameters: list[Parameter]) -> list[Parameter]:
     """Replace Typer's adapter of each parameter by its ParameterReading."""
     for parameter in parameters:
         if isinstance(parameter, TyperArgument | TyperOption) and (reading := reading_of(parameter)) is not None:
@@ -165,10 +167,10 @@ def reading_of(parameter: TyperArgument | TyperOption) -> ParameterReading | Non
     return ParameterReading(_bounded(kind, info.min, info.max), is_list=is_list) if kind in READ else None
 
 
-def _bounded(kind: object, least: float | None, most: float | None) -> Callable[[object], object]:
+def _bounded(kind: object, least: float | None, most: float | None) -> Read:
     read, fault = READ[kind]
 
-    def read_bounded(text: object) -> object:
+    def read_bounded(text: str) -> object:
         try:
             value = read(text)
         except ValueError:
@@ -184,7 +186,7 @@ def _range(least: float | None, most: float | None) -> str:
     return f"from {least} on" if most is None else f"up to {most}" if least is None else f"{least} to {most}"
 
 
-def _choice(kind: type[Enum]) -> Callable[[object], object]:
+def _choice(kind: type[Enum]) -> Read:
     by_value = {str(member.value): member for member in kind}
 
     def read_choice(value: object) -> object:

@@ -8,15 +8,19 @@ argument ``after`` for the following page. A request makes one pass over all nam
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
 
 from msgspec import UNSET, Meta, UnsetType
 
 from semq.access_rights import AccessRole
 from semq.answers import OperationAnswer
+from semq.broker.channel.channel import BrokerChannel
+from semq.broker.channel.ports import ChannelConsumer
 from semq.broker.definitions import AnyQueue
 from semq.broker.queues.queue import Queue
+from semq.broker.routing.exchanges import Exchange
 from semq.broker.server import AmqpServer
+from semq.broker.session import BrokerSession
 from semq.errors import Unavailable
 from semq.foreign_text import shortened
 from semq.service.access import APPLICATIONS, INBOX, is_inbox
@@ -90,7 +94,7 @@ class ConnectionRow(OperationAnswer, frozen=True, kw_only=True):
     peer: str
     client: str
     connected_at: int  #: milliseconds since 1970 UTC
-    tls: bool
+    tls: str | None  #: version of TLS; null without TLS
     channels: int
     published: int
     delivered: int
@@ -201,7 +205,7 @@ def page(entries: Iterable[Entry[Row]], wanted: BrokerPage) -> Page[Row]:
 
 def queues(server: AmqpServer, documents: Mapping[str, int] | None = None) -> Iterator[Entry[QueueRow]]:
     """Yield the queues. ``documents``: numbers of unacknowledged documents by inbox; other service queues have none."""
-    consumers_of: dict[Key, list[object]] = {}
+    consumers_of: dict[Key, list[ChannelConsumer]] = {}
     for session, channel in _channels(server):
         for consumer in channel.consumers.values():
             consumers_of.setdefault((session.vhost.name, consumer.source.name), []).append(consumer)
@@ -212,7 +216,7 @@ def queues(server: AmqpServer, documents: Mapping[str, int] | None = None) -> It
             yield key, partial(_queue, key, queue, consumers_of.get(key, []), count)
 
 
-def _queue(key: Key, queue: AnyQueue, consumers: list[Any], documents: int | None) -> QueueRow:
+def _queue(key: Key, queue: AnyQueue, consumers: list[ChannelConsumer], documents: int | None) -> QueueRow:
     if not isinstance(queue, Queue):
         unacked = sum(consumer.unacked for consumer in consumers)
         ready = UNSET if documents is None else max(documents - unacked, 0)
@@ -241,7 +245,7 @@ def consumers(server: AmqpServer) -> Iterator[Entry[ConsumerRow]]:
             yield key, partial(_consumer, key, consumer, session)
 
 
-def _consumer(key: Key, consumer: Any, session: Any) -> ConsumerRow:
+def _consumer(key: Key, consumer: ChannelConsumer, session: BrokerSession) -> ConsumerRow:
     return ConsumerRow(
         vhost=key[0],
         queue=key[1],
@@ -271,7 +275,7 @@ def connections(server: AmqpServer) -> Iterator[Entry[ConnectionRow]]:
         yield key, partial(_connection, key, session)
 
 
-def _connection(key: Key, session: Any) -> ConnectionRow:
+def _connection(key: Key, session: BrokerSession) -> ConnectionRow:
     channels = list(session.channels.values())
     return ConnectionRow(
         vhost=key[0],
@@ -294,7 +298,7 @@ def channels(server: AmqpServer) -> Iterator[Entry[ChannelRow]]:
         yield key, partial(_channel, key, channel)
 
 
-def _channel(key: Key, channel: Any) -> ChannelRow:
+def _channel(key: Key, channel: BrokerChannel) -> ChannelRow:
     return ChannelRow(
         vhost=key[0],
         user=key[1],
@@ -315,7 +319,7 @@ def exchanges(server: AmqpServer) -> Iterator[Entry[ExchangeRow]]:
             yield key, partial(_exchange, key, exchange)
 
 
-def _exchange(key: Key, exchange: Any) -> ExchangeRow:
+def _exchange(key: Key, exchange: Exchange) -> ExchangeRow:
     return ExchangeRow(
         vhost=key[0],
         name=key[1],
@@ -357,15 +361,15 @@ BROKER = tuple(
 )
 
 
-def _sessions(server: AmqpServer) -> Iterator[Any]:
+def _sessions(server: AmqpServer) -> Iterator[BrokerSession]:
     return (session for session in list(server.sessions) if session.is_open)
 
 
-def _channels(server: AmqpServer) -> Iterator[tuple[Any, Any]]:
+def _channels(server: AmqpServer) -> Iterator[tuple[BrokerSession, BrokerChannel]]:
     return ((session, channel) for session in _sessions(server) for channel in list(session.channels.values()))
 
 
-def _client_name(session: Any) -> str:
+def _client_name(session: BrokerSession) -> str:
     properties = session.info.client_properties
     name = properties.get("connection_name")
     if not name:
@@ -373,5 +377,5 @@ def _client_name(session: Any) -> str:
     return str(name).strip()[:CLIENT_NAME_MAX]
 
 
-def _connected_at(session: Any) -> int:
+def _connected_at(session: BrokerSession) -> int:
     return int(session.info.connected_at.timestamp() * 1000)
