@@ -30,9 +30,9 @@ class SemqError(Exception):
     code: ClassVar[str] = "SEMQ-1000"
     remedy: ClassVar[str] = "Look at the log line with this code."
 
-    def __init__(self, text: str = "", **facts: Any) -> None:
+    def __init__(self, text: str = "", **facts: object) -> None:
         self.text = text or (self.__doc__ or type(self).__name__).strip().splitlines()[0]
-        self.facts = facts
+        self.facts: dict[str, Any] = facts
         super().__init__(self.text)
 
     def with_remedy(self, remedy: str) -> Self:
@@ -49,14 +49,16 @@ class SemqError(Exception):
         return f"{self} — {self.remedy}"
 
 
-def fact_text(value: Any) -> str:
+def fact_text(value: object) -> str:
     """Return a fact as people read it: several values with commas, and ``none`` for None."""
     if value is None:
         return "none"
     if isinstance(value, Mapping):
         value = [f"{name}={item}" for name, item in value.items()]
     # Not every tuple: an address or a locator has a text of its own.
-    return ", ".join(map(str, value)) if type(value) in (list, tuple, set, frozenset) else str(value)
+    if isinstance(value, list | set | frozenset) or type(value) is tuple:
+        return ", ".join(map(str, value))
+    return str(value)
 
 
 def _quoted(value: object) -> str:

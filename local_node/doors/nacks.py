@@ -14,7 +14,7 @@ import structlog
 from semq.broker.timers import Timers
 from semq.engine.core import Core
 from semq.engine.local_engine import LocalEngine
-from semq.engine.ports import AppEvent
+from semq.engine.ports import AppEvent, PreparedEvent
 from semq.errors import SemqError, semq_error
 from semq.service.engine_handle import EngineHandle
 from semq.store.work import COMMITTED, NO_NEEDS, Steps, work
@@ -166,7 +166,7 @@ class Nacks:
 @work
 def _write_event(core: Core, event: AppEvent) -> Steps:
     unit = yield NO_NEEDS
-    prepared: list[object] = []
+    prepared: list[PreparedEvent] = []
     core.prepare_event(unit, event, prepared)
     yield COMMITTED
     if prepared:

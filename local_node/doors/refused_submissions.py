@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from semq.engine.core import Core, with_why
 from semq.engine.errors import BodyUnreadable, Cancelled, NotThere
-from semq.engine.ports import AppEvent
+from semq.engine.ports import AppEvent, PreparedEvent
 from semq.engine.sender.scheduling import envelope_of
 from semq.errors import SemqError
 from semq.foreign_text import shortened
@@ -50,7 +50,7 @@ def refuse_open(core: Core, number: int, error: SemqError, done: Callable[[None]
     unit = yield Needs(queries={query})
     rows = _unsettled(unit, query)
     reason, at = (error.code, error.text + facts_of(error)), core.now_ms()
-    events: list[object] = []
+    events: list[PreparedEvent] = []
     for row in rows:
         lk0 = _locator(core, row)
         unit.refused_submissions[row.row_id] = SubmissionRefusal(lk0, reason, at)
@@ -98,10 +98,10 @@ def _locator(core: Core, row: Submitted) -> LK0:
 
 def _record_end(
     core: Core, unit: Unit, row: Submitted, lk0: LK0, at: int, outcome: str, reason: Reason
-) -> list[object]:
+) -> list[PreparedEvent]:
     """Write the ledger line of an ended submission, and return the prepared event about it."""
     unit.ledger.append(ledger_line(row, lk0, at, Event.REFUSED, " ".join(reason)))
-    events: list[object] = []
+    events: list[PreparedEvent] = []
     event = AppEvent(
         "failed", lk0, _target(row), _app_key(row), at, outcome=outcome, reason=reason, token=row.token,
         submission=row.row_id,

@@ -2,14 +2,14 @@
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from semq.clock import Clock
 from semq.engine.document_spans import DocumentSpans
 from semq.engine.latency import Latency
 from semq.engine.mail import Mail
 from semq.engine.misconduct import Misconduct
-from semq.engine.ports import AppEvent, Counters, Events
+from semq.engine.ports import AppEvent, Counters, Events, PreparedEvent
 from semq.engine.receiver.pieces import PieceStock
 from semq.engine.settings import EngineSettings
 from semq.engine.violations import WINDOW_S, Violations
@@ -135,11 +135,13 @@ class Core:
         self.counters.add(name, count)
 
     def line(
-        self, side: Side, event: Event, row: Outbound, detail: str = "", at: int | None = None, **facts: Any
-    ) -> LedgerLine:
+        self, side: Side, event: Event, row: Outbound, detail: str = "", at: int | None = None, *, lk1: str = "",
+        digest: bytes = b"", size: int = 0,
+    ) -> LedgerLine:  # fmt: skip
         """Return a ledger line about a row of tb_0031. ``at`` None: now."""
         at = self.now_ms() if at is None else at
-        return LedgerLine(at, side, event, str(row.lk0), str(row.target), row.att, detail=detail, **facts)
+        lk0, target = str(row.lk0), str(row.target)
+        return LedgerLine(at, side, event, lk0, target, row.att, lk1, digest=digest, size=size, detail=detail)
 
     def note_violation(self, unit: Unit, side: Side, error: SemqError, lk0: str = "", peer: str = "") -> None:
         """Note a violation by a peer in the ledger, as far as ``violations`` admits lines."""
@@ -185,8 +187,9 @@ class Core:
             log.error("the store is away, and %d more lines of the ledger cannot be kept", len(lines))
 
     def prepare_row_event(
-        self, unit: Unit, kind: str, row: Outbound, prepared: list[object], at: int, corrects: Outcome | None = None
-    ) -> None:
+        self, unit: Unit, kind: str, row: Outbound, prepared: list[PreparedEvent], at: int,
+        corrects: Outcome | None = None,
+    ) -> None:  # fmt: skip
         """Prepare an event about a row. ``corrects``: the wrong outcome that an earlier event reported."""
         outcome = row.outcome.name if row.outcome else ""
         event = AppEvent(
@@ -195,7 +198,7 @@ class Core:
         )  # fmt: skip
         self.prepare_event(unit, event, prepared)
 
-    def prepare_event(self, unit: Unit, event: AppEvent, prepared: list[Any]) -> None:
+    def prepare_event(self, unit: Unit, event: AppEvent, prepared: list[PreparedEvent]) -> None:
         """Add an application event to the unit and to ``prepared``, which the caller passes to ``events.publish`` after
         the commit."""
         rows = self.events.prepare(event)

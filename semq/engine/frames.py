@@ -125,7 +125,7 @@ def check_carried(attributes: Attributes) -> None:
         raise _not_carried(error) from error
 
 
-def split_given(headers: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
+def split_given(headers: Mapping[str, Any]) -> tuple[dict[str, object], bytes]:
     """Return the headers with ``@`` of a document that does not arrive through AMQP, and the encoded others.
 
     Raises HeadersTooLarge, and BadAttribute if AMQP cannot carry them or if they are nested too deeply.

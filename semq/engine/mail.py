@@ -5,12 +5,11 @@ wake each node on its way.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from semq.store.work import LATER_S
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Function, Packet, Primitive
-from semq.umx_t.records import FULL_PACKET_BYTES, record_size
+from semq.umx_t.records import FULL_PACKET_BYTES, Record, record_size
 
 MAIL_LATER_S = LATER_S / 2  # the receiver can note the record in a commit that waits LATER_S for more work
 PacketKind = tuple[Address, Function, Primitive]
@@ -25,11 +24,11 @@ class Mail:
         self._source = source
         self._records_max = records_max
         self._on_first = on_first
-        self._waiting: dict[PacketKind, list[Any]] = {}
+        self._waiting: dict[PacketKind, list[Record]] = {}
         self._is_due = False
 
     def add(
-        self, target: Address, function: Function, primitive: Primitive, record: Any, *, later: bool = False
+        self, target: Address, function: Function, primitive: Primitive, record: Record, *, later: bool = False
     ) -> None:
         """Put a record into the next packet for ``target``. ``later``: it may wait MAIL_LATER_S for other records."""
         if not self._waiting or not (later or self._is_due):
@@ -51,8 +50,8 @@ class Mail:
             for part in self._parts(records)
         ]
 
-    def _parts(self, records: Sequence[object]) -> Iterator[list[object]]:
-        part: list[Any] = []
+    def _parts(self, records: Sequence[Record]) -> Iterator[list[Record]]:
+        part: list[Record] = []
         size = 0
         for record in records:
             part.append(record)

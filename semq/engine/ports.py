@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from semq.engine.sender.positions import HeldSequences
 from semq.errors import BadInput, SemqError
 from semq.seal.errors import CannotSeal, KeyUnknown
+from semq.store.broker.operations import StoreOp
 from semq.store.rows import GroupPlace, KeptKey, Reason
 from semq.umx_t.address import Address
 from semq.umx_t.agreement import Terms
@@ -160,7 +161,7 @@ class PreparedEvent(Protocol):
     """An event, prepared for the queues that get it."""
 
     @property
-    def ops(self) -> Sequence[Any]:
+    def ops(self) -> Sequence[StoreOp]:
         """Rows of durable queues, to be committed with the change that the event reports."""
 
 

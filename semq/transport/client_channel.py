@@ -6,7 +6,7 @@ Deliveries and confirms are reported in one list for each read of the socket. Cr
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from semq.amqp import methods as m
@@ -28,6 +28,7 @@ from semq.amqp.events import (
     Nacked,
     Returned,
 )
+from semq.amqp.wire import Table
 from semq.transport.errors import LinkLost
 from semq.transport.link import SocketLink
 from semq.transport.spool import SpooledBody, UnkeptBody
@@ -79,7 +80,7 @@ class ClientChannel:
         self._machine = owner.machine
         self._link = owner.link
         self._loop = asyncio.get_running_loop()
-        self._calls: deque[asyncio.Future[Any]] = deque()
+        self._calls: deque[asyncio.Future[object]] = deque()
         self._consumers: dict[str, OnDelivered] = {}
         self._delivered: dict[str, list[Delivered]] = {}
         self._settled: list[tuple[object, bool]] = []
@@ -180,7 +181,7 @@ class ClientChannel:
         no_ack: bool = False,
         exclusive: bool = False,
         consumer_tag: str = "",
-        arguments: Mapping[str, Any] | None = None,
+        arguments: Table | None = None,
     ) -> str:
         """Start a consumer and return its tag."""
         self._consumers_made += 1
@@ -358,9 +359,9 @@ class ClientChannel:
             else:
                 self._spool.flush()
 
-    async def _ask(self, method: m.Method) -> Any:
+    async def _ask(self, method: m.Method) -> object:
         self._check_open()
-        answer: asyncio.Future[Any] = self._loop.create_future()
+        answer: asyncio.Future[object] = self._loop.create_future()
         self._machine.send(self.number, method)
         self._calls.append(answer)
         self._link.request_write()

@@ -2,8 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from msgspec import Struct, field
 
@@ -12,6 +11,7 @@ from semq.amqp import sasl
 from semq.amqp.connection.client import ClientConnection
 from semq.amqp.errors import Broken
 from semq.amqp.limits import ConnectionLimits
+from semq.amqp.wire import Table
 from semq.clock import Clock
 from semq.transport.client import ClientLink
 from semq.transport.errors import DialFailed, LinkLost, NotTrusted
@@ -38,7 +38,7 @@ class DialConfig(Struct, frozen=True):
     server_hostname: str | None = None  #: the name for which the server's certificate must be valid; None: ``host``
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     connect_s: float = 10.0  #: time limit until the virtual host is open
-    client_properties: Mapping[str, Any] = field(default_factory=dict)
+    client_properties: Table = field(default_factory=dict)
     product: str | None = None  #: product name that the server must announce before the login; None: any
     check: Callable[[PeerInfo], None] = lambda _: None
     """checks the peer before anything is sent to it; raises SemqError to abort"""

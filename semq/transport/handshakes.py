@@ -10,7 +10,6 @@ import socket
 import ssl
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from semq.transport.places import Places
 from semq.transport.tls_files import TlsFiles, present
@@ -146,7 +145,7 @@ def _cause(error: OSError | TimeoutError) -> str:
     return f"{CAUSES[reason]} ({error})" if reason in CAUSES else str(error)
 
 
-def _listening_socket(unbound: socket.socket, address: Any, backlog: int) -> socket.socket:
+def _listening_socket(unbound: socket.socket, address: tuple[object, ...], backlog: int) -> socket.socket:
     try:
         unbound.setblocking(False)
         unbound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

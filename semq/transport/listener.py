@@ -7,7 +7,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from msgspec import Struct, field
 
@@ -170,7 +170,7 @@ class Listener:
     def handshakes_failed(self) -> int:
         return self._handshakes.failed if self._handshakes is not None else 0
 
-    def admit(self, link: _CountedLink, transport: Any) -> bool:
+    def admit(self, link: _CountedLink, transport: asyncio.BaseTransport) -> bool:
         """Give a link a place. Return False if there is none."""
         name = transport.get_extra_info("peername")
         address = str(name[0]) if isinstance(name, tuple) else ""

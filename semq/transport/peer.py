@@ -1,8 +1,8 @@
 """The peer of a socket, as known to the transport."""
 
+from asyncio import BaseTransport
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
-from typing import Any
 
 from msgspec import Struct
 
@@ -53,7 +53,7 @@ def network_of(address: str) -> str:
     return f"{IPv6Address(int(ip) >> NETWORK_BITS << NETWORK_BITS)}/{NETWORK_BITS}"
 
 
-def peer_of(transport: Any) -> PeerInfo:
+def peer_of(transport: BaseTransport) -> PeerInfo:
     """Return the peer of an asyncio transport. For a Unix socket, the host is empty and the port is 0."""
     address = transport.get_extra_info("peername")
     host, port = (str(address[0]), int(address[1])) if isinstance(address, tuple) else ("", 0)

@@ -12,7 +12,7 @@ from semq.umx_t.errors import BadAppKey, BadAttribute, BadEnvelope
 from semq.umx_t.locator import LK1, Pos, parse_lk1, parse_pos
 from semq.umx_t.status import SaveFwd
 
-Read = Callable[[str, Any], Any]
+Read = Callable[[str, object], Any]
 MOMENT_MAX = 253_402_300_799_999  # the last millisecond of the year 9999
 MOMENT_MIN = 100_000_000_000  # in March 1973; a smaller number is in seconds by mistake
 REPEATED_MAX = 256  # values in the cache of a ``repeated`` reader
@@ -53,30 +53,30 @@ def number(name: str, value: object) -> int:
     return value
 
 
-def moment(name: str, value: Any) -> int:
+def moment(name: str, value: object) -> int:
     """Read milliseconds since 1970 UTC. Raises BadAttribute."""
-    if number(name, value) > MOMENT_MAX:
+    if (read := number(name, value)) > MOMENT_MAX:
         raise BadAttribute(
             f"{name} must be in milliseconds since 1970, up to the year 9999.", attribute=name, value=value
         )
-    return int(value)
+    return read
 
 
-def given_moment(name: str, value: Any) -> int:
+def given_moment(name: str, value: object) -> int:
     """Read milliseconds since 1970 UTC as an application gives them; 0: none. Raises BadAttribute."""
-    if 0 < moment(name, value) < MOMENT_MIN:
+    if 0 < (read := moment(name, value)) < MOMENT_MIN:
         fault = f"{name} must be in milliseconds since 1970; this number is too small, it looks like seconds."
         raise BadAttribute(fault, attribute=name, value=value)
-    return int(value)
+    return read
 
 
-def attempt(name: str, value: Any) -> int:
+def attempt(name: str, value: object) -> int:
     """Read the number of an attempt, at most 2³¹ − 1. Raises BadAttribute."""
-    if number(name, value) > _ATTEMPT_MAX:
+    if (read := number(name, value)) > _ATTEMPT_MAX:
         raise BadAttribute(
             f"{name} must be the number of an attempt, at most {_ATTEMPT_MAX}.", attribute=name, value=value
         )
-    return int(value)
+    return read
 
 
 def text(name: str, value: object, length_max: int) -> str:
@@ -120,7 +120,7 @@ def lk1(name: str, value: object) -> LK1:
 READERS: dict[str, Read] = {
     read.__name__: read for read in (flag, save_fwd, number, moment, attempt, app_key, digest, pos, lk1)
 }
-WRITERS: dict[str, Callable[[Any], Any]] = {"int": int, "str": str, "joined": "/".join, "hex": bytes.hex}
+WRITERS: dict[str, Callable[[Any], object]] = {"int": int, "str": str, "joined": "/".join, "hex": bytes.hex}
 
 
 def reader_of(word: str) -> Read:

@@ -107,10 +107,10 @@ class Attribute(NamedTuple):
     fact: int
     kind: str
     read: Read | None
-    write: Callable[[Any], Any] | None
+    write: Callable[[Any], object] | None
     is_always: bool
     is_for_receiver: bool
-    receiver_writer: Callable[[Any], Any] | None
+    receiver_writer: Callable[[Any], object] | None
     python: str
     inbox: str
     option: str
@@ -176,12 +176,12 @@ PROPERTIES = tuple(
 )
 
 
-def submission_headers(arguments: Mapping[str, Any]) -> FieldTable:
+def submission_headers(arguments: Mapping[str, object]) -> FieldTable:
     """Return the headers for the arguments of a submission.
 
     Arguments that are None are left out; so are defaults, unless the header is always written.
     """
-    headers = {}
+    headers: FieldTable = {}
     for name, value in arguments.items():
         row = ARGUMENTS.get(name)
         if row is None or value is None or (value == row.default and not row.is_always):

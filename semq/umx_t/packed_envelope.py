@@ -70,7 +70,7 @@ def pack(envelope: Envelope) -> bytes:
 
 
 def unpack(
-    packed: Any, source: Address, target: Address, of_document: Mapping[str, Any], of_transport: Mapping[str, Any]
+    packed: bytes, source: Address, target: Address, of_document: Mapping[str, Any], of_transport: Mapping[str, Any]
 ) -> Envelope:
     """Return the envelope for the bytes of the field.
 

@@ -5,7 +5,7 @@ cannot hold 63 bits.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -188,6 +188,7 @@ class ChannelRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     full: Number = 0  #: those of ``covered`` that arrived and were dropped for lack of room
 
 
+Record = Receipt | Inquiry | Presence  # of packets that wait for other records
 _TYPES: dict[Function, type] = {
     Function.RECEIPTS: list[Receipt],
     Function.INQUIRIES: list[Inquiry],
@@ -219,11 +220,11 @@ def decode_records(function: Function, primitive: Primitive, body: bytes | memor
         )
     _check_size(body, bytes_max)
     try:
-        records: list[Any] = _DECODERS[function].decode(body)
+        records = _DECODERS[function].decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         fault = shortened(str(error), 200)
         raise BadRecord("The records of the packet cannot be read.", function=function.value, fault=fault) from error
-    floors = sum(len(record.floors) for record in records if record.floors) if function is Function.RECEIPTS else 0
+    floors = sum(len(record.floors) for record in records if isinstance(record, Receipt) and record.floors)
     if floors > FLOORS_MAX:
         raise PacketTooLarge("The packet holds too many floors.", count=floors, allowed=FLOORS_MAX)
     return records
@@ -243,7 +244,7 @@ def _check_size(body: bytes | memoryview, bytes_max: int) -> None:
         raise PacketTooLarge("The packet holds too many records.", count=count, allowed=RECORDS_MAX)
 
 
-def record_size(record: Any) -> int:
+def record_size(record: Record) -> int:
     """Return the estimated bytes of a record. Names of members and users in a record of presence do not count."""
     if isinstance(record, Presence):
         return 300 + sum(map(len, record.certificates or ())) + 500 * len(record.terms or ())

@@ -1,5 +1,6 @@
 """The description of a peer."""
 
+from asyncio import BaseTransport
 from typing import Any
 
 import pytest
@@ -30,12 +31,9 @@ def test_a_peer_is_printed_as_host_and_port(host: str, shown: str) -> None:
     assert str(PeerInfo(host, 5)) == shown
 
 
-class FakeTransport:
-    def __init__(self, **info: Any) -> None:
-        self.info = info
-
-    def get_extra_info(self, name: str) -> Any:
-        return self.info.get(name)
+class FakeTransport(BaseTransport):
+    def __init__(self, **info: object) -> None:
+        super().__init__(info)
 
 
 class FakeTls:

@@ -14,7 +14,7 @@ from semq.engine.core import Core
 from semq.engine.hub.deeds import EFFECTS, AfterCopies, copy_state, note
 from semq.engine.hub.sessions import PresentNode
 from semq.engine.hub.stores import Stores
-from semq.engine.ports import Directory
+from semq.engine.ports import Directory, PreparedEvent
 from semq.engine.sender.lanes import Lane, Pump
 from semq.engine.time.inquiry import Asked, Sweep
 from semq.engine.time.schedule import Schedule
@@ -193,7 +193,7 @@ class Custody:
     def may_claim(self, row: Outbound) -> bool:
         return True
 
-    def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[object]) -> Data | None:
+    def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[PreparedEvent]) -> Data | None:
         """H5: claim a copy for sending. After ``hub_attempts_max`` sends in the target's session, park the copy until
         the next session, and return None (section 12).
         """

@@ -95,9 +95,12 @@ class CopyOwner(Protocol):
         """The nodes that are online."""
 
 
-def note(core: Core, unit: Unit, event: Event, row: Outbound, detail: str = "", **facts: Any) -> None:
+def note(
+    core: Core, unit: Unit, event: Event, row: Outbound, detail: str = "", digest: bytes = b"", size: int = 0
+) -> None:
     """Write a line of the ledger about a copy."""
-    unit.ledger.append(core.line(Side.HUB, event, row, detail, lk1=str(core.lk1(row.object_id)), **facts))
+    lk1 = str(core.lk1(row.object_id))
+    unit.ledger.append(core.line(Side.HUB, event, row, detail, lk1=lk1, digest=digest, size=size))
 
 
 # ------------------------------------------------------------------------------------------------------------- records
@@ -174,8 +177,8 @@ def _again(custody: CopyOwner, unit: Unit, row: Outbound, after: AfterCopies, me
             after.renewed.append(row)
     if has_other_bytes:
         error = Mismatch(lk0=envelope.ident, stored=row.digest.hex(), now=envelope.digest.hex())
-        facts: dict[str, Any] = {"lk1": str(core.lk1(row.object_id)), "digest": envelope.digest}
-        line = core.line(Side.HUB, Event.MISMATCH, row, shortened(str(error), 500), **facts)
+        detail, lk1 = shortened(str(error), 500), str(core.lk1(row.object_id))
+        line = core.line(Side.HUB, Event.MISMATCH, row, detail, lk1=lk1, digest=envelope.digest)
         core.count_violation(unit.ledger, str(envelope.lk0.node), line, error)
     else:
         note(core, unit, Event.DUPLICATE, row, digest=envelope.digest)

@@ -28,8 +28,8 @@ from semq.engine.hub.speakers import message_fault
 from semq.engine.hub.unserved_homes import UnservedHomes
 from semq.engine.ports import Link, runs
 from semq.umx_t.address import Address
-from semq.umx_t.envelope import Data, Frame, Function, Packet
-from semq.umx_t.records import AckFlag
+from semq.umx_t.envelope import Data, Frame, Packet
+from semq.umx_t.records import AckFlag, Inquiry, Receipt
 
 BEYOND_BYTES_MAX = 16 << 20  # bytes of documents and their headers for a session without room
 
@@ -119,10 +119,10 @@ class Instances:
 
     def split(self, peer: Address, packet: Packet) -> Packet | None:
         """Send records about copies to the stores of the copies. Return a packet of the rest; None if there is none."""
-        here: list[Any] = []
-        away: dict[StoreName, list[Any]] = {}
+        here: list[object] = []
+        away: dict[StoreName, list[object]] = {}
         for record in packet.records:
-            store = named_store(packet.function, record)
+            store = named_store(record)
             if store is None or store == self._store or not self._homes.is_in_use(store):
                 here.append(record)
             else:
@@ -235,11 +235,11 @@ HANDLERS: dict[type[Message], Callable[[Instances, int, Any], None]] = {
 }
 
 
-def named_store(function: Function, record: Any) -> StoreName | None:
+def named_store(record: object) -> StoreName | None:
     """Return the store of the copy that a record names; None if the record names no copy."""
-    if function is Function.RECEIPTS:
+    if isinstance(record, Receipt):
         return (record.src_semq_id, record.src_semq_db_id) if record.ack_flag is AckFlag.TRANSPORT else None
-    if function is Function.INQUIRIES and record.lk1 is not None:
+    if isinstance(record, Inquiry) and record.lk1 is not None:
         return record.lk1[0], record.lk1[1]
     return None
 

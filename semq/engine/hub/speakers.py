@@ -10,7 +10,7 @@ from semq.engine.errors import NotYours
 from semq.errors import SemqError
 from semq.umx_t.address import Address
 from semq.umx_t.envelope import Envelope, Function, Packet, Primitive
-from semq.umx_t.records import AckFlag, InquiryRole
+from semq.umx_t.records import AckFlag, Inquiry, InquiryRole, Presence, Receipt
 
 INDICATION, RESPONSE = Primitive.INDICATION, Primitive.RESPONSE
 REQUEST, CONFIRMATION = Primitive.REQUEST, Primitive.CONFIRMATION
@@ -48,7 +48,7 @@ def record_name(record: object) -> str:
     return str(getattr(record, "ident", ""))
 
 
-def _receipt(record: Any, speaker: str, target: str, to_hub: bool) -> str:
+def _receipt(record: Receipt, speaker: str, target: str, to_hub: bool) -> str:
     """Check an indication: a node may send Ack to the hub, about a copy, and Ack2 to the sender of the message."""
     if record.flag is not None:
         return "only the hub reports what it has forwarded, stored or refused"
@@ -59,7 +59,7 @@ def _receipt(record: Any, speaker: str, target: str, to_hub: bool) -> str:
     return "" if record.ident.startswith(target) else "an Ack2 for another node's message"
 
 
-def _receipt_noted(record: Any, speaker: str, target: str, to_hub: bool) -> str:
+def _receipt_noted(record: Receipt, speaker: str, target: str, to_hub: bool) -> str:
     """Check a response: a sender may send ReAck2, and a ReAck of a refusal, about its own messages."""
     if to_hub:
         is_own = record.ack_flag is AckFlag.TRANSPORT and record.ident.startswith(speaker)
@@ -69,7 +69,7 @@ def _receipt_noted(record: Any, speaker: str, target: str, to_hub: bool) -> str:
     return "" if record.ident.startswith(speaker) else "a ReAck2 for another node's message"
 
 
-def _inquiry(record: Any, speaker: str, target: str, to_hub: bool) -> str:
+def _inquiry(record: Inquiry, speaker: str, target: str, to_hub: bool) -> str:
     """Check an inquiry: role S about a message of the speaker, role R about one of the target; role P is the hub's."""
     if record.role is InquiryRole.S:
         return "" if record.ident.startswith(speaker) else "an inquiry about another node's message"
@@ -78,12 +78,12 @@ def _inquiry(record: Any, speaker: str, target: str, to_hub: bool) -> str:
     return "only the hub asks in this role"
 
 
-def _answer(record: Any, speaker: str, target: str, to_hub: bool) -> str:
+def _answer(record: Inquiry, speaker: str, target: str, to_hub: bool) -> str:
     """Check an answer: it goes to the sender of the message, or to the hub about a copy."""
     return "" if to_hub or record.ident.startswith(target) else "an answer about a message of a third node"
 
 
-def _introduction(record: Any, speaker: str, target: str, to_hub: bool) -> str:
+def _introduction(record: Presence, speaker: str, target: str, to_hub: bool) -> str:
     """Check a record of presence: a node may send its own certificates and present users, to the hub."""
     if not to_hub:
         return "only the hub reports which nodes are online"

@@ -6,7 +6,8 @@ message has arrived (R5) is answered from the ledger alone.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+
+from msgspec.structs import replace
 
 from semq.engine.core import Core
 from semq.engine.errors import NotYours
@@ -205,31 +206,31 @@ ANSWERS: dict[ReceiverDeed, Callable[[Arrival, Inquiry, Recorded], Inquiry]] = {
 def owed_inquiries(row: Pending, hub: Address | None, *, blocked: bool) -> list[AddressedInquiry]:
     """Return this node's inquiries about a row (R7, R8), each with its target. ``blocked``: the row waits for its
     predecessor, so its sender is asked even if no acknowledgement is owed."""
-    facts: dict[str, Any] = {
-        "role": InquiryRole.R, "ident": str(row.lk0), "status": ANSWER_BY_ARRIVAL[row.status], "dest_ref_id": row.bref,
-        "sid": row.sid, "reason": row.reason, "digest": row.digest.hex(),
-    }  # fmt: skip
+    inquiry = Inquiry(
+        role=InquiryRole.R, ident=str(row.lk0), status=ANSWER_BY_ARRIVAL[row.status], dest_ref_id=row.bref,
+        sid=row.sid, reason=row.reason, digest=row.digest.hex(),
+    )  # fmt: skip
     inquiries: list[AddressedInquiry] = []
     if hub is not None and row.lk1 is not None:
-        _do_deed(row.p_ack_status, OwedEvent.ask, inquiries, hub, facts | {"lk1": row.lk1, "ref_id": row.lk1.object_id})
+        of_copy = replace(inquiry, lk1=row.lk1, ref_id=row.lk1.object_id)
+        _do_deed(row.p_ack_status, OwedEvent.ask, inquiries, hub, of_copy)
     if row.save_fwd is SaveFwd.MUST:
-        facts |= {"ref_id": row.lk0.object_id, "prev": str(row.prev) if row.prev else ""}
-        _do_deed(row.s_ack_status, OwedEvent.blocked if blocked else OwedEvent.ask, inquiries, row.lk0.node, facts)
+        event = OwedEvent.blocked if blocked else OwedEvent.ask
+        inquiry = replace(inquiry, ref_id=row.lk0.object_id, prev=str(row.prev) if row.prev else "")
+        _do_deed(row.s_ack_status, event, inquiries, row.lk0.node, inquiry)
     return inquiries
 
 
 def _do_deed(
-    status: AckStatus, event: OwedEvent, inquiries: list[AddressedInquiry], to: Address, facts: dict[str, object]
+    status: AckStatus, event: OwedEvent, inquiries: list[AddressedInquiry], to: Address, inquiry: Inquiry
 ) -> None:
     deed = OWED.step(status, event).deed
     if deed is not None:
-        EFFECTS[deed](inquiries, to, facts)
+        EFFECTS[deed](inquiries, to, inquiry)
 
 
-def _inquire(inquiries: list[AddressedInquiry], to: Address, facts: dict[str, Any]) -> None:
-    inquiries.append((to, Inquiry(**facts)))
+def _inquire(inquiries: list[AddressedInquiry], to: Address, inquiry: Inquiry) -> None:
+    inquiries.append((to, inquiry))
 
 
-EFFECTS: dict[OwedDeed, Callable[[list[AddressedInquiry], Address, dict[str, object]], None]] = {
-    OwedDeed.inquire: _inquire
-}
+EFFECTS: dict[OwedDeed, Callable[[list[AddressedInquiry], Address, Inquiry], None]] = {OwedDeed.inquire: _inquire}

@@ -9,7 +9,7 @@ place and one origin (``resent``).
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from semq.amqp.wire import decode_fields
 from semq.seal.canonical import canonical, tagged
@@ -77,7 +77,7 @@ def later_facts(rows: Iterable[Attribute]) -> Callable[[Envelope], tuple[object,
     kept = [row for row in rows if row.since > 1 and row.bound is BoundBy.FACT]
     values_of = value_reader(kept)
 
-    def facts(envelope: Envelope) -> tuple[Any, ...]:
+    def facts(envelope: Envelope) -> tuple[object, ...]:
         used = zip(kept, values_of(envelope), strict=True)
         named = {row.name: tagged(value) for row, value in used if value != row.default}
         return (named,) if named else ()

@@ -7,13 +7,14 @@ the signature.
 from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from semq.engine.errors import NotYours
 from semq.umx_t.address import Address, is_hub
 from semq.umx_t.envelope import Function, Packet, Primitive
 from semq.umx_t.records import AckFlag, Answer, Inquiry, InquiryRole, Presence, Receipt
 
+T = TypeVar("T")
 # Permitted records, each with its place in the packet, which the proof of a single receipt needs.
 PlacedRecords = list[tuple[int, Any]]
 
@@ -110,9 +111,9 @@ def split_records(packet: Packet, peer: Address, here: Address) -> tuple[PlacedR
     placed_records: PlacedRecords = []
     faults: list[tuple[str, str]] = []
     for place, record in enumerate(packet.records):
-        fault = _fault(kind_of(record) if kind_of else None, speaker, prefixes, record)
-        if fault:
-            faults.append((str(getattr(record, "ident", "")), fault))
+        ident = str(getattr(record, "ident", ""))
+        if fault := _fault(kind_of(record) if kind_of else None, speaker, prefixes, ident):
+            faults.append((ident, fault))
         else:
             placed_records.append((place, record))
     return placed_records, faults
@@ -124,7 +125,7 @@ def _prefix(node: Address) -> str:
     return f"{node}."
 
 
-def _fault(kind: RecordKind | None, speaker: Speaker, prefixes: tuple[str, str], record: Any) -> str:
+def _fault(kind: RecordKind | None, speaker: Speaker, prefixes: tuple[str, str], ident: str) -> str:
     """Return what is wrong with a record; empty: it is permitted. ``prefixes``: ``_prefix`` of this node and of the
     source."""
     if kind is None:
@@ -133,11 +134,11 @@ def _fault(kind: RecordKind | None, speaker: Speaker, prefixes: tuple[str, str],
         return f"Only {kind.speaker.value} may send {kind.name}."
     if kind.about is MessageSender.ANY:
         return ""
-    if not record.ident.startswith(prefixes[kind.about is MessageSender.THEIRS]):
+    if not ident.startswith(prefixes[kind.about is MessageSender.THEIRS]):
         return f"{kind.name[0].upper()}{kind.name[1:]} names a message {kind.about.value}."
     return ""
 
 
-def records_of(placed_records: Iterable[tuple[int, Any]]) -> list[Any]:
+def records_of(placed_records: Iterable[tuple[int, T]]) -> list[T]:
     """Return the records without their places."""
     return [record for _, record in placed_records]

@@ -11,7 +11,7 @@ from msgspec.structs import fields, replace
 
 from semq.engine.core import Core
 from semq.engine.errors import BodyUnreadable
-from semq.engine.ports import Secrecy
+from semq.engine.ports import PreparedEvent, Secrecy
 from semq.engine.stored_envelopes import decode_envelope, encode_envelope
 from semq.engine.time.expiry import says_expired
 from semq.store.rows import Outbound, Reason, Side, Stored
@@ -69,7 +69,7 @@ class AfterOutbound(Struct):
     watch: list[Outbound] = field(default_factory=list)  #: rows that went from SS_INIT to SS_ACK, to be inquired about
     doubts: list[tuple[int, SenderState | None]] = field(default_factory=list)  #: row; GONE, AWAY or None (no doubt)
     asks: list[tuple[Outbound, LK1 | None]] = field(default_factory=list)  #: row; copy to ask about (None: the target)
-    events: list[Any] = field(default_factory=list)
+    events: list[PreparedEvent] = field(default_factory=list)
     corrects: dict[int, Outcome] = field(default_factory=dict)  #: by row, the outcome in earlier events
     frames: list[Data] = field(default_factory=list)
     evidence: list[ReceiverEvidence] = field(default_factory=list)  #: to be answered with ReAck2

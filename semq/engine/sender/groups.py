@@ -5,13 +5,13 @@ One submission becomes a message for each member, in one commit.
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from semq.engine import errors
 from semq.engine.partners import Partners
-from semq.engine.ports import Accepted, Submission
+from semq.engine.ports import Submission
 from semq.engine.sender.positions import in_sequence
 from semq.errors import SemqError, Unavailable
 from semq.store.rows import OrderKey, OutStreamKey
@@ -23,6 +23,7 @@ from semq.umx_t.status import SaveFwd
 BYTES_MAX = 32 << 20  # bytes of a document times the number of its members: one commit writes them all
 UNCOMMITTED_MAX = 10_000  # uncommitted messages to members of groups
 NAMED_MAX = 5  # members that an error names
+T = TypeVar("T")
 
 
 def is_group(target: Address) -> bool:
@@ -112,7 +113,7 @@ class GroupExpansion:
         submission.done = partial(self._ended, len(members), submission.done)
         submission.failed = partial(self._ended, len(members), submission.failed)
 
-    def _ended(self, members: int, report: Callable[[Any], None], result: Accepted | Exception) -> None:
+    def _ended(self, members: int, report: Callable[[T], None], result: T) -> None:
         self._uncommitted -= members
         report(result)
 

@@ -6,13 +6,14 @@ While the store may hold unsent rows for a destination, new rows wait there, too
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from semq.engine.core import Core
 from semq.engine.errors import BodyUnreadable
+from semq.engine.ports import PreparedEvent
 from semq.engine.stored_envelopes import decode_envelope
 from semq.engine.tracks import Pick, Tracks, interleaved
 from semq.foreign_text import shortened
@@ -51,7 +52,7 @@ class LaneOwner(Protocol):
     def may_claim(self, row: Outbound) -> bool:
         """Whether the window of the stream allows a row to be sent."""
 
-    def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[object]) -> Data | None:
+    def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[PreparedEvent]) -> Data | None:
         """Mark a row as sent in the open transaction; add events for the application to ``events``.
 
         Return the message; None if it is not sent now.
@@ -197,7 +198,7 @@ class _Claims:
         self.taken: list[tuple[Pick, int]] = []  #: rows, each with its read
         self.sent: list[tuple[int, int]] = []  #: rows, each with the number of its sends
         self.deleted: list[Outbound] = []  #: copies of rows that are deleted when they are sent
-        self.events: list[Any] = []
+        self.events: list[PreparedEvent] = []
         self._track_results = [(pick, *self._claim_track(pick, query)) for pick, query in reads]
 
     def _claim_track(self, pick: Pick, query: Unsent) -> tuple[int, bool, Outbound | None]:

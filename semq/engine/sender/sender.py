@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+
+from msgspec.structs import replace
 
 from semq.engine.core import Core
-from semq.engine.ports import Secrecy
+from semq.engine.ports import PreparedEvent, Secrecy
 from semq.engine.sender.deeds import AfterOutbound
 from semq.engine.sender.lanes import Lane, Pump
 from semq.engine.sender.outbound import OutboundRows
@@ -15,7 +16,7 @@ from semq.engine.time.schedule import Schedule
 from semq.engine.uplink import DIRECTLY, NodeSessions
 from semq.store.rows import Outbound, Stored
 from semq.store.unit import Recovered, Unit
-from semq.umx_t.address import Address, parse_address
+from semq.umx_t.address import parse_address
 from semq.umx_t.envelope import Data, Function, Primitive
 from semq.umx_t.grids import SenderEvent
 from semq.umx_t.locator import LK1
@@ -60,7 +61,7 @@ class Sender:
     def may_claim(self, row: Outbound) -> bool:
         return row.sid < 0 or row.sid < self.rows.floor(row).value + self.core.settings.window
 
-    def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[object]) -> Data | None:
+    def claim(self, unit: Unit, row: Outbound, stored: Stored, events: list[PreparedEvent]) -> Data | None:
         after = AfterOutbound(self.core.now_ms())
         self.rows.apply_event(unit, row, SenderEvent.claim, after, self.remark(row.dest), cause=stored)
         events.extend(after.events)
@@ -115,21 +116,14 @@ class Sender:
         nonce = self.nonces[row.object_id] = self.core.new_nonce()
         self.inquiry_counts[row.object_id] = self.inquiry_counts.get(row.object_id, 0) + 1
         floor = self.rows.floor(row).value if row.save_fwd is SaveFwd.MUST else 0
-        facts: dict[str, Any] = {
-            "role": InquiryRole.S,
-            "ident": str(row.lk0),
-            "sid": row.sid,
-            "floor": floor,
-            "nonce": nonce,
-        }
+        inquiry = Inquiry(
+            role=InquiryRole.S, ident=str(row.lk0), sid=row.sid, floor=floor, nonce=nonce, ref_id=row.object_id
+        )
+        to = row.target.node
         if custodian is not None and link is not None:
-            to: Address = link.peer
-            facts |= {"lk1": custodian, "ref_id": custodian.object_id}
-        else:
-            to = row.target.node
-            facts |= {"ref_id": row.object_id}
+            to, inquiry = link.peer, replace(inquiry, lk1=custodian, ref_id=custodian.object_id)
         self.core.count("inquired")
-        self.core.mail.add(to, Function.INQUIRIES, Primitive.REQUEST, Inquiry(**facts))
+        self.core.mail.add(to, Function.INQUIRIES, Primitive.REQUEST, inquiry)
 
     def forget(self, row: Outbound) -> None:
         self.rejected_proofs.forget(row.object_id)

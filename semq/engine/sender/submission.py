@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import partial
 from hashlib import sha256
-from typing import Any
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -17,7 +17,7 @@ from semq.engine.agreements import agreed_terms
 from semq.engine.core import Core
 from semq.engine.latency import Stage
 from semq.engine.partners import Partners
-from semq.engine.ports import Accepted, Seal, Secrecy, Submission
+from semq.engine.ports import Accepted, PreparedEvent, Seal, Secrecy, Submission
 from semq.engine.sender.accepted_lines import detail_of_submission
 from semq.engine.sender.admission import Destination, DocumentsUnderWay
 from semq.engine.sender.groups import GroupExpansion, is_group, messages, needs_of
@@ -39,6 +39,8 @@ from semq.umx_t.errors import BadAddress
 from semq.umx_t.headers import check_combination
 from semq.umx_t.pieces import AFTER_PIECES_MS, PIECES_USER
 from semq.umx_t.status import Direction, Outcome, SaveFwd, SendStatus
+
+T = TypeVar("T")
 
 
 class Acceptance:
@@ -203,7 +205,7 @@ class Acceptance:
         (submission, fault), *others = remaining
         done, failed = submission.done, submission.failed
 
-        def go_on(report: Callable[[Any], None], result: Any) -> None:
+        def go_on(report: Callable[[T], None], result: T) -> None:
             if isinstance(result, Exception):
                 _hold(submission, result)
             report(result)
@@ -320,7 +322,7 @@ class _UnitAcceptance:
         self._refused: list[tuple[Submission, SemqError]] = []
         self._destinations: dict[Address, Destination] = {}
         self._new_seals: list[Seal] = []
-        self._events: list[object] = []
+        self._events: list[PreparedEvent] = []
         self._unkept: list[Outbound] = []  #: documents that are sent and not stored
 
     def decide(self, submission: Submission, fault: SemqError | None) -> None:
