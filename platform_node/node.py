@@ -28,6 +28,7 @@ from platform_node.questions import Questions
 from platform_node.registry import Execute, Registry, prepare_authority, sign_own
 from platform_node.session_guard import REVOCATION_S, Guard
 from semq.amqp.errors import AccessRefused, AmqpError, ConnectionForced, ResourceLocked
+from semq.amqp.wire import Table
 from semq.answers.status import NodeStatus
 from semq.broker.users import Authenticator, User, digest_of
 from semq.broker.vhost import SessionHooks
@@ -105,7 +106,7 @@ class HubNode(Node[HubEngine]):
     def tls(self) -> ssl.SSLContext | None:
         return self.node_identity.server_tls() if self.node_identity is not None else None
 
-    def greeting(self) -> Mapping[str, object]:
+    def greeting(self) -> Table:
         # Nodes that enrol compare the authority with the operator's fingerprint.
         authority = self.registry.authority
         return {"authority": authority.pem.decode("ascii")} if authority is not None else {}

@@ -4,14 +4,14 @@ Pure state without users and permissions. The operations add durable changes to 
 if the store refuses them, and raise the AmqpErrors of ``refusals``.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 
-from semq.amqp.wire import decode_table, encode_table
+from semq.amqp.wire import Table, decode_table, encode_table
 from semq.broker import refusals
 from semq.broker.arguments import (
     QUEUE_ARGUMENTS,
@@ -85,7 +85,7 @@ class VhostDefinitions:
         self.bytes_held += len(queue.name) + len(queue.encoded_arguments)
         self.queues[queue.name] = queue
 
-    def put_binding(self, binding: Binding, arguments: Mapping[str, object]) -> None:
+    def put_binding(self, binding: Binding, arguments: Table) -> None:
         """Add a binding, unless it exists already. Raises ValueError as ``Exchange.bind`` does."""
         if binding.source.bind(binding, arguments):
             self.binding_count += 1
@@ -104,7 +104,7 @@ class VhostDefinitions:
         return exchange
 
     def declare_exchange(
-        self, name: str, kind: str, durable: bool, auto_delete: bool, internal: bool, arguments: Mapping[str, Any]
+        self, name: str, kind: str, durable: bool, auto_delete: bool, internal: bool, arguments: Table
     ) -> bool:
         """Create an exchange, or check that the existing one is equivalent. Return True if something must be stored."""
         existing = self.exchanges.get(name)
@@ -232,7 +232,7 @@ class VhostDefinitions:
         durable: bool,
         auto_delete: bool,
         owner: object,
-        arguments: Mapping[str, object],
+        arguments: Table,
         connection: object,
     ) -> tuple[AnyQueue, bool]:
         """Create a queue, or check that the existing one is equivalent. ``owner`` is the connection of an exclusive
@@ -251,7 +251,7 @@ class VhostDefinitions:
         return self._make_queue(name, durable, auto_delete, owner, arguments)
 
     def _make_queue(
-        self, name: str, durable: bool, auto_delete: bool, owner: object, arguments: Mapping[str, Any]
+        self, name: str, durable: bool, auto_delete: bool, owner: object, arguments: Table
     ) -> tuple[Queue, bool]:
         if len(self.queues) >= self.limits.queues_max:
             raise refusals.too_many("queue", self.limits.queues_max)
@@ -292,7 +292,7 @@ class VhostDefinitions:
             if is_wrong:
                 raise refusals.bad_request(f"invalid property '{fault}' for queue '{name}' in vhost '{self.name}'")
 
-    def _read_arguments(self, queue: str, arguments: Mapping[str, object]) -> QueueSettings:
+    def _read_arguments(self, queue: str, arguments: Table) -> QueueSettings:
         try:
             return read_queue_arguments(arguments)
         except BadArgumentError as error:
@@ -301,7 +301,7 @@ class VhostDefinitions:
             raise refusals.bad_argument(error.name, "queue", queue, self.name, error.reason) from None
 
     def _declare_service_queue(
-        self, queue: ServiceQueue, durable: bool, auto_delete: bool, owner: object, arguments: Mapping[str, Any]
+        self, queue: ServiceQueue, durable: bool, auto_delete: bool, owner: object, arguments: Table
     ) -> bool:
         """Check a declaration, and apply supported arguments. Return True if something must be stored."""
         if owner is not None:
@@ -378,9 +378,7 @@ class VhostDefinitions:
 
     # Bindings.
 
-    def bind(
-        self, source: Exchange, destination: AnyQueue | Exchange, routing_key: str, arguments: Mapping[str, object]
-    ) -> bool:
+    def bind(self, source: Exchange, destination: AnyQueue | Exchange, routing_key: str, arguments: Table) -> bool:
         """Add a binding, unless an identical one exists. Return True if something must be stored."""
         self._check_bindable(source, destination)
         if isinstance(destination, Exchange) and destination.belongs_to_node:
@@ -401,9 +399,7 @@ class VhostDefinitions:
             return True
         return False
 
-    def unbind(
-        self, source: Exchange, destination: AnyQueue | Exchange, routing_key: str, arguments: Mapping[str, object]
-    ) -> bool:
+    def unbind(self, source: Exchange, destination: AnyQueue | Exchange, routing_key: str, arguments: Table) -> bool:
         """Undo ``bind``; a missing binding is not an error. Return True if something must be stored."""
         self._check_bindable(source, destination)
         binding = self._binding(source, destination, routing_key, arguments)
@@ -442,7 +438,7 @@ class VhostDefinitions:
                 raise refusals.belongs_to_node(kind, end.name, self.name, "it cannot be bound")
 
     def _binding(
-        self, source: Exchange, destination: AnyQueue | Exchange, routing_key: str, arguments: Mapping[str, Any]
+        self, source: Exchange, destination: AnyQueue | Exchange, routing_key: str, arguments: Table
     ) -> Binding:
         return Binding(source, destination, routing_key, encode_table(dict(sorted(arguments.items()))))
 

@@ -5,12 +5,12 @@ the user or the password was wrong.
 """
 
 import logging
-from collections.abc import Mapping
 
 from semq.amqp import events as e
 from semq.amqp import sasl
 from semq.amqp.errors import AmqpError, InternalError
 from semq.amqp.sasl import Credentials
+from semq.amqp.wire import Table
 from semq.broker import refusals
 from semq.broker.ports import LoginSession
 
@@ -23,7 +23,7 @@ class Login:
     def __init__(self, session: LoginSession) -> None:
         self._session = session
         self._mechanism = ""
-        self.client_properties: Mapping[str, object] = {}
+        self.client_properties: Table = {}
 
     def process_offer(self, event: e.LoginOffered) -> None:
         self._mechanism = event.mechanism

@@ -5,11 +5,10 @@ At the end of each turn of the event loop, the store gets the changes in one lis
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from itertools import count
 from platform import python_version
-from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -18,6 +17,7 @@ from semq import __version__
 from semq.amqp.connection.server import ServerConnection
 from semq.amqp.limits import ANY_SIZE, ConnectionLimits
 from semq.amqp.sasl import Credentials
+from semq.amqp.wire import Table
 from semq.answers.status import AmqpFigures
 from semq.broker import refusals
 from semq.broker.channel.reply_targets import ReplyTargets
@@ -45,7 +45,7 @@ from semq.transport.turn import Turn
 log = logging.getLogger(__name__)
 
 # Announced by every server.
-SERVER_PROPERTIES: Mapping[str, Any] = {
+SERVER_PROPERTIES: Table = {
     "product": "SEMQ",
     "version": __version__,
     "platform": f"Python {python_version()}",
@@ -71,7 +71,7 @@ class ServerConfig(Struct):
     limits: BrokerLimits = field(default_factory=BrokerLimits)
     vhosts: tuple[str, ...] = ("/",)
     #: added to SERVER_PROPERTIES; they replace properties of the same names
-    properties: Mapping[str, Any] = field(default_factory=dict)
+    properties: Table = field(default_factory=dict)
     #: makes the listener of servers that share a port (``shared_port``)
     door: "Callable[[AmqpServer, ListenerConfig], ConnectionAcceptor] | None" = None
 
@@ -197,7 +197,7 @@ class AmqpServer:
             vhost.limits = limits.vhost
         self._check_alarm()
 
-    def announce(self, properties: Mapping[str, object]) -> None:
+    def announce(self, properties: Table) -> None:
         """Add or replace properties that new connections get."""
         self.config.properties = {**self.config.properties, **properties}
 

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from semq.amqp.content import ContentHeader
 from semq.amqp.errors import AmqpError
+from semq.amqp.wire import Table
 from semq.broker.arguments import QueueSettings
 from semq.broker.queues.bodies import Body, LargeBody
 from semq.broker.queues.queue import Disposition
@@ -29,7 +30,7 @@ class SessionInfo(Struct, frozen=True, eq=False):
     user: str
     peer: PeerInfo
     vhost: str
-    client_properties: Mapping[str, Any]
+    client_properties: Table
     connected_at: datetime
     close: Callable[[AmqpError], None]
     unsent: Callable[[], int]
@@ -202,7 +203,7 @@ class ServiceConsumer(Protocol):
     no_ack: bool
     exclusive: bool
     priority: int
-    arguments: Mapping[str, Any]
+    arguments: Mapping[str, object]
 
     @property
     def session(self) -> SessionInfo: ...
@@ -239,7 +240,7 @@ class ServiceDelivery(Struct):
     header: ContentHeader
     body: Body
     redelivered: bool
-    token: Any
+    token: object
 
 
 class ServiceGetter(Protocol):

@@ -176,7 +176,9 @@ class BrokerSession:
             return
         self._handle(channel, event, handler)
 
-    def _handle(self, channel: ConnectedChannel, event: object, handler: Callable[[Any, object], None]) -> None:
+    def _handle(
+        self, channel: ConnectedChannel, event: e.ConnectionEvent, handler: Callable[[Any, object], None]
+    ) -> None:
         try:
             handler(channel, event)
         except AmqpError as error:

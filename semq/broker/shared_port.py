@@ -12,8 +12,7 @@ lets the named server check the credentials at connection.open.
 import asyncio
 import logging
 import ssl
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -23,6 +22,7 @@ from semq.amqp.connection.server import ServerConnection
 from semq.amqp.errors import AmqpError, NotAllowed
 from semq.amqp.limits import ANY_SIZE, ConnectionLimits
 from semq.amqp.sasl import Credentials
+from semq.amqp.wire import Table
 from semq.broker import refusals
 from semq.broker.limits import BrokerLimits
 from semq.broker.session import BrokerSession
@@ -46,7 +46,7 @@ class SharedPort:
         self,
         config: ListenerConfig,
         limits: ConnectionLimits,
-        properties: Mapping[str, Any],
+        properties: Table,
         clock: Clock,
         turn: Turn,
     ) -> None:

@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 import structlog
 from msgspec.structs import fields
 
+from semq.amqp.wire import Table
 from semq.answers.status import Check, NodeStatus
 from semq.broker.server import AmqpServer, ServerConfig
 from semq.broker.users import Authenticator, User, UserTable
@@ -125,7 +126,7 @@ class Node(OperatedNode, Generic[E]):
         """Return the TLS context of the node's port; None for a port without TLS."""
         return None
 
-    def greeting(self) -> Mapping[str, object]:
+    def greeting(self) -> Table:
         """Return server properties for connection.start, in addition to ``identity``."""
         return {}
 
@@ -449,7 +450,7 @@ class Node(OperatedNode, Generic[E]):
         """The largest body on a link between nodes, in bytes; a larger one is read and dropped."""
         return max(self.settings.protocol.max_document_bytes + OVERHEAD, PACKET_BYTES_MAX)
 
-    def identity(self) -> Mapping[str, object]:
+    def identity(self) -> Table:
         """Return properties for peers at login."""
         return {
             "node": str(self.address),

@@ -6,13 +6,14 @@ the ground, the parts that the node makes of them first.
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import cached_property
-from typing import Any, Generic
+from typing import Generic
 
 from msgspec import Struct
 
+from semq.amqp.wire import Table
 from semq.broker.server import AmqpServer
 from semq.clock import Clock
 from semq.config.settings import Settings
@@ -79,5 +80,5 @@ class Ground(Struct, Generic[E_co], frozen=True):
     store: PostgresStore
     server: AmqpServer
     link_bytes_max: int  #: the largest body on a link between nodes
-    login: Callable[[], Mapping[str, Any]]  #: returns the properties with which this node logs in at others
+    login: Callable[[], Table]  #: returns the properties with which this node logs in at others
     cleanup: AsyncExitStack  #: ends parts, the last one first

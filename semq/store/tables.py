@@ -40,6 +40,7 @@ from semq.umx_t.status import AckStatus, AppStatus, Arrival, Direction, Outcome,
 Columns = ReadOnlyColumnCollection[str, KeyedColumnElement[object]]  # of a table, or of a selection from one
 TableRow = Row[*tuple[object, ...]]  # its values are attributes with the names of the columns
 T = TypeVar("T")
+ColumnType = TypeEngine[T] | type[TypeEngine[T]]
 
 metadata = MetaData(
     naming_convention={
@@ -64,19 +65,10 @@ BODIES = {name: value for name, value in QUEUE.items() if name != "fillfactor"}
 COUNTERS = {"fillfactor": "50", "autovacuum_vacuum_scale_factor": "0", "autovacuum_vacuum_threshold": "500"}
 # Storage parameters, applied by the migrations.
 STORAGE: dict[str, dict[str, str]] = {
-    "tb_0031": QUEUE,
-    "tb_0031_body": BODIES,
-    "tb_0031_stream": COUNTERS,
-    "tb_0031_order": COUNTERS,
-    "tb_0030": QUEUE,
-    "tb_0030_body": BODIES,
-    "tb_0031_piece": BODIES,
-    "tb_0030_ledger": BODIES,
-    "tb_0030_stream": COUNTERS,
-    "store_lease": COUNTERS,
-    "semq_chain": COUNTERS,
-    "broker_message": BODIES,
-    "broker_body": BODIES,
+    **dict.fromkeys(("tb_0031", "tb_0030"), QUEUE),
+    **dict.fromkeys(("tb_0031_body", "tb_0030_body", "tb_0031_piece", "tb_0030_ledger"), BODIES),
+    **dict.fromkeys(("broker_message", "broker_body"), BODIES),
+    **dict.fromkeys(("tb_0031_stream", "tb_0031_order", "tb_0030_stream", "store_lease", "semq_chain"), COUNTERS),
     "broker_handed_out": COUNTERS,
 }
 # Columns that Postgres does not compress: bodies are compressed, encrypted or small.
@@ -98,9 +90,8 @@ def one_of(column: str, values: Iterable[int], *, nullable: bool = False) -> Che
 
 
 def col(
-    name: str, type_: TypeEngine[T] | type[TypeEngine[T]], default: str | None = None, *, null: bool = False,
-    key: bool = False,
-) -> Column[T]:  # fmt: skip
+    name: str, type_: "ColumnType[T]", default: str | None = None, *, null: bool = False, key: bool = False
+) -> Column[T]:
     """Return a column. ``default`` is SQL; ``key`` makes the column a part of the primary key."""
     initial = None if default is None else text(default)
     return Column(name, type_, nullable=null, primary_key=key, server_default=initial, autoincrement=False)

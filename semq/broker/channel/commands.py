@@ -14,6 +14,7 @@ from semq.broker.channel.channel import BrokerChannel
 from semq.broker.definitions import AnyQueue
 from semq.broker.generated_names import REPLY_PREFIX, REPLY_TO, generated_name
 from semq.broker.queues.queue import Queue
+from semq.broker.routing.exchanges import Exchange
 from semq.broker.services import ServiceQueue
 from semq.broker.users import Right
 
@@ -82,7 +83,7 @@ def exchange_unbind(channel: BrokerChannel, request: m.ExchangeUnbind) -> None:
     channel.reply_when_saved(m.ExchangeUnbindOk(), request.no_wait, must_wait)
 
 
-def _exchange_ends(channel: BrokerChannel, request: "m.ExchangeBind | m.ExchangeUnbind") -> tuple[Any, Any]:
+def _exchange_ends(channel: BrokerChannel, request: "m.ExchangeBind | m.ExchangeUnbind") -> tuple[Exchange, Exchange]:
     session = channel.session
     if not (request.source and request.destination):
         raise refusals.default_exchange()
@@ -173,7 +174,7 @@ def queue_unbind(channel: BrokerChannel, request: m.QueueUnbind) -> None:
     channel.reply_when_saved(m.QueueUnbindOk(), False, must_wait)
 
 
-def _queue_ends(channel: BrokerChannel, request: "m.QueueBind | m.QueueUnbind") -> tuple[Any, AnyQueue, str]:
+def _queue_ends(channel: BrokerChannel, request: "m.QueueBind | m.QueueUnbind") -> tuple[Exchange, AnyQueue, str]:
     session = channel.session
     name = named_queue(channel, request.queue)
     # If queue and key are both omitted, the key is the name of the queue declared last.

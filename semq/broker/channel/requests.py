@@ -26,7 +26,7 @@ def cost(event: e.ConnectionEvent) -> int:
     return 1 + len(event.body) // 4096 if isinstance(event, e.Published) else 1
 
 
-def cause(event: Any) -> tuple[int, int]:
+def cause(event: e.ConnectionEvent) -> tuple[int, int]:
     """Return class and method of the request of an event."""
     if isinstance(event, e.MethodReceived):
         return event.method.row.class_id, event.method.row.method_id

@@ -90,7 +90,7 @@ class UnwrittenOps:
         for added in self._added.values():
             yield from map(_written_again, added.values())
 
-    def _define(self, op: Any) -> None:
+    def _define(self, op: StoreOp) -> None:
         key = object_key(op)
         self._defined.pop(key, None)
         self._defined[key] = op

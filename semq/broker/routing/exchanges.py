@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
-from semq.amqp.wire import Timestamp
+from semq.amqp.wire import Table, Timestamp
 from semq.broker import refusals
 from semq.broker.arguments import TIMER_MAX_MS
 from semq.broker.routing.headers_match import HeadersPattern
@@ -65,7 +65,7 @@ class Exchange:
         durable: bool = False,
         auto_delete: bool = False,
         internal: bool = False,
-        arguments: Mapping[str, Any] | None = None,
+        arguments: Table | None = None,
         encoded_arguments: bytes = b"",
     ) -> None:
         self.name = name
@@ -74,7 +74,8 @@ class Exchange:
         self.internal = internal
         self.arguments = dict(arguments or {})
         self.encoded_arguments = encoded_arguments
-        self.alternate: str | None = self.arguments.get("alternate-exchange")
+        alternate = self.arguments.get("alternate-exchange")
+        self.alternate = alternate if isinstance(alternate, str) else None
         self.bindings: dict[Binding, Mapping[str, object]] = {}  # from this exchange, with their arguments
         self.incoming: dict[Binding, None] = {}  # from other exchanges to this one
         self.exchange_destination_count = 0  # bindings whose destination is an exchange
@@ -85,7 +86,7 @@ class Exchange:
         """The type as clients name it."""
         return self.type
 
-    def bind(self, binding: Binding, arguments: Mapping[str, Any]) -> bool:
+    def bind(self, binding: Binding, arguments: Mapping[str, object]) -> bool:
         """Add a binding; return False if it existed. Raises ValueError for invalid arguments (headers exchange)."""
         if binding in self.bindings:
             return False
@@ -272,14 +273,14 @@ class DelayedExchange(Exchange):
     def __init__(self, name: str, **settings: Any) -> None:
         super().__init__(name, **settings)
         self.held: BindingDestination | None = None
-        self._inner = ROUTING_TYPES[self.arguments[DELAYED_TYPE]](name)
+        self._inner = ROUTING_TYPES[str(self.arguments[DELAYED_TYPE])](name)
 
     def match(self, routing_key: str, headers: Headers) -> Iterable[BindingDestination]:
         if self.held is not None and delay_of(headers()):
             return (self.held,)
         return self._inner.match(routing_key, headers)
 
-    def check(self, headers: Mapping[str, Any]) -> None:
+    def check(self, headers: Mapping[str, object]) -> None:
         """Check the headers of a message that a client publishes. Raises PreconditionFailed."""
         if DELAY in headers and _milliseconds(headers[DELAY]) > TIMER_MAX_MS:
             value = shortened(str(headers[DELAY]), 40)
