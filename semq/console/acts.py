@@ -3,11 +3,9 @@
 A page that prints a next step offers the acts of the commands in it (``in_step``), so texts and buttons agree.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from msgspec import Struct
 
+from semq.answers.messages import MessageRow
 from semq.umx_t.status import SendStatus
 
 
@@ -50,7 +48,7 @@ def in_step(step: str) -> list[str]:
     return [name for name, act in ACTS.items() if act.command in step]
 
 
-def possible(row: Mapping[str, Any], step: str, *, is_hub: bool) -> list[str]:
+def possible(row: MessageRow, step: str, *, is_hub: bool) -> list[str]:
     """Return the acts that may be possible on a message: by its state, and by its next step (empty: none)."""
     by_state = set(in_step(step))
     if not row.get("cleaned") and row.get("outcome") is None:

@@ -50,7 +50,7 @@ class BulkAct(Struct):
     act: str  #: a key of ``acts.ACTS``
     back: str  #: address of the list in which the messages were selected
     total: int
-    sample: list[dict[str, Any]]  #: messages that the page shows
+    sample: list[Row]  #: messages that the page shows
     work: Work
     filter_text: str = ""  #: the filter of the selection; empty: the messages were selected one by one
     why: str = ""
@@ -113,7 +113,7 @@ class BulkAct(Struct):
             log.warning("bulk_act_end_not_noted", act=self.act, state=self.state, **facts, error=str(error))
 
 
-def identity(row: Mapping[str, Any]) -> str:
+def identity(row: Row) -> str:
     """Return the name of a failed document for operations."""
     return str(row["id"]) if row["side"] == "inbound" else str(row["lk0"])
 
@@ -137,7 +137,7 @@ def by_names(act: MessageAct, names: Sequence[str]) -> Work:
     async def work(visit: Visit, why: str) -> AsyncIterator[Counter[str]]:
         for begin in range(0, len(names), act.batch):
             ids = names[begin : begin + act.batch]
-            arguments: dict[str, Any] = {"ids": ids} if act.batch > 1 else {"id": ids[0]}
+            arguments: dict[str, object] = {"ids": ids} if act.batch > 1 else {"id": ids[0]}
             arguments |= {act.reason: why} if act.reason else {}
             try:
                 answer = await visit.ask(act.operation, **arguments)

@@ -7,7 +7,6 @@ browser that reconnects gets an event if the state has changed meanwhile.
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from hashlib import sha256
-from typing import Any
 
 import msgspec
 from starlette.responses import Response
@@ -43,7 +42,7 @@ async def _changes(visit: Visit) -> AsyncIterator[str]:
 async def _state_hash(visit: Visit) -> str:
     """Return a hash of the node's state, or a text with the error code."""
     try:
-        status: Mapping[str, Any] = await visit.ask("node.status")
+        status: Mapping[str, object] = await visit.ask("node.status")
     except SemqError as error:
         return f"no answer: {error.code}"
     parts = {name: value for name, value in status.items() if name not in NOT_HASHED}

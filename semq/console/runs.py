@@ -113,7 +113,7 @@ def find(folder: Path, day: str, name: str) -> RunFolder | None:
     return next((run for run in of_date(folder, day) if run.name == name), None)
 
 
-def newest(settings: Settings, today: date) -> dict[str, Any] | None:
+def newest(settings: Settings, today: date) -> dict[str, str] | None:
     """Return date and outcome of the newest date whose run has ended; None without such a date.
 
     A folder of a date in the future counts only if it has a current run. ``today``: in UTC.

@@ -7,6 +7,7 @@ from typing import Any
 from markupsafe import Markup
 from msgspec import Struct
 
+from semq.answers.messages import TracedLine
 from semq.console.words import LINE_DETAILS
 from semq.foreign_text import shown
 from semq.service.operations.outlook import WAITS
@@ -39,7 +40,7 @@ class Moment(Struct, frozen=True):
     is_inquiry: bool = False  #: whether ``at`` is the time of the next inquiry about it
 
 
-def time_line(_: Callable[[str], str], events: Sequence[Mapping[str, Any]]) -> list[Moment]:
+def time_line(_: Callable[[str], str], events: Sequence[TracedLine]) -> list[Moment]:
     """Return a row for each ledger line. ``events`` are in the order of time."""
     moments: list[Moment] = []
     previous_at: int | None = None

@@ -1,11 +1,10 @@
 """The time line of a message."""
 
-from typing import Any
-
+from semq.answers.messages import TracedLine
 from semq.console.timeline import GAP_S, outlook_line, time_line
 from semq.translations import used
 
-LINES: list[dict[str, Any]] = [
+LINES: list[TracedLine] = [
     {"at": 1000, "side": "sender", "event": "ACCEPTED", "words": "accepted", "detail": "", "att": 0, "node": "1.10008"},
     {"at": 2000, "side": "hub", "event": "STORED", "words": "stored", "detail": "x", "att": 1, "node": "2.hub"},
     {"at": 2000 + GAP_S * 1000, "side": "receiver", "event": "RECEIVED", "words": "received", "proved": False},
@@ -22,7 +21,7 @@ def test_events_are_in_the_lanes_of_their_parties_with_pauses_between_them() -> 
 
 def test_details_are_translated_but_for_texts_of_people() -> None:
     texts = ("", "copy 1.1.1099511627787", "the hub could not forward it", "seen by maria, copy of 1.1")
-    lines = [{"at": 1, "words": "w", "detail": text} for text in texts]
+    lines: list[TracedLine] = [{"at": 1, "words": "w", "detail": text} for text in texts]
     chinese = {"copy %(lk1)s": "副本 %(lk1)s", "the hub could not forward it": "枢纽未能转发", "w": "w"}
     with used("zh"):
         details = [moment.detail for moment in time_line(lambda text: chinese.get(text, text), lines)]

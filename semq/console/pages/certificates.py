@@ -1,12 +1,11 @@
 """The page of certificates: of this node, or of all institutions at the hub; enrolment tokens; renewal; revocation."""
 
 import asyncio
-from typing import Any
 
 from starlette.responses import Response
 
 from semq.access_rights import AccessRole
-from semq.console.display import show, translator
+from semq.console.display import Row, show, translator
 from semq.console.live import LIVE
 from semq.errors import SemqError
 from semq.pki.errors import NoAuthority, NoIdentity
@@ -23,11 +22,11 @@ async def certificates(visit: Visit) -> Response:
     return await _page(visit)
 
 
-async def _page(visit: Visit, new_token: dict[str, Any] | None = None) -> Response:
+async def _page(visit: Visit, new_token: Row | None = None) -> Response:
     is_hub = visit.web.settings.node.kind == "platform"
-    rows: list[dict[str, Any]] = []
-    tokens: list[dict[str, Any]] = []
-    nodes: list[dict[str, Any]] = []
+    rows: list[Row] = []
+    tokens: list[Row] = []
+    nodes: list[Row] = []
     own, no_certificates = None, ""
     try:
         own, rows = await asyncio.gather(visit.ask("cert.show"), visit.ask("cert.list"))

@@ -1,11 +1,11 @@
 """The page of failed documents of a local node: list, requeue, remove; and the pages of acts on many messages."""
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Any
 
 from starlette.responses import Response
 
 from semq.access_rights import AccessRole
+from semq.answers.messages import MessageRow
 from semq.console import bulk
 from semq.console.acts import ACTS
 from semq.console.bulk import identity
@@ -52,8 +52,8 @@ async def prepare(visit: Visit) -> Response:
     return visit.see_other(f"/acts/{prepared.key}")
 
 
-async def _all_matching(visit: Visit, chosen: Mapping[str, str]) -> AsyncIterator[dict[str, Any]]:
-    place: dict[str, Any] | None = {}
+async def _all_matching(visit: Visit, chosen: Mapping[str, str]) -> AsyncIterator[MessageRow]:
+    place: dict[str, object] | None = {}
     while place is not None:
         answer = await visit.ask("failed.list", **chosen, **place, limit=PAGE_MAX)
         for row in answer["rows"]:

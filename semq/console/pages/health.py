@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from starlette.responses import Response
 
@@ -24,10 +23,12 @@ async def health(visit: Visit) -> Response:
     )  # fmt: skip
 
 
-def _figures(_: Callable[[str], str], status: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
+def _figures(
+    _: Callable[[str], str], status: Mapping[str, Mapping[str, float] | None]
+) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
     """Yield the parts of the state with their figures: in words, code, value."""
     for part, (title, words) in NODE_FIGURES.items():
-        values: Mapping[str, Any] = status.get(part) or {}
+        values = status.get(part) or {}
         names = [*(name for name in words if name in values), *sorted(values.keys() - words.keys())]
         if names:
             rows = ((_(words[name]) if name in words else "", name, _text(name, values[name])) for name in names)

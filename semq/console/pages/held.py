@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import AsyncIterator
-from typing import Any
 
 from starlette.responses import Response
 
@@ -39,7 +38,7 @@ async def held(visit: Visit) -> Response:
 async def prepare(visit: Visit) -> Response:
     """Prepare an act on the selected copies, or on all that match the filter and are stored now."""
     fields = await visit.form()
-    chosen: dict[str, Any] = {
+    chosen: dict[str, object] = {
         name: str(fields.get(name, "")).strip() for name in FILTERS if str(fields.get(name, "")).strip()
     }
     name, _sep, scope = str(fields.get("act", "")).partition("-")
@@ -57,7 +56,7 @@ async def prepare(visit: Visit) -> Response:
     return visit.see_other(f"/acts/{prepared.key}")
 
 
-def _by_filter(act: MessageAct, selection: dict[str, Any], total: int) -> bulk.Work:
+def _by_filter(act: MessageAct, selection: dict[str, object], total: int) -> bulk.Work:
     """Return the work that applies an act to the ``total`` copies of a selection."""
 
     async def work(visit: Visit, why: str) -> AsyncIterator[Counter[str]]:

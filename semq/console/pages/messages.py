@@ -8,11 +8,11 @@ import io
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, timedelta
-from typing import Any
 
 from starlette.responses import Response
 
 from semq.access_rights import AccessRole
+from semq.answers.messages import MessagePage, MessageRow
 from semq.console.acts import ACTS, possible
 from semq.console.display import href, message_path, next_step_of, show, state_of, translator
 from semq.console.live import LIVE
@@ -87,9 +87,9 @@ async def _nothing() -> None:
     """Return None: a page of the queues has no count."""
 
 
-def _wanted(visit: Visit, filters: Mapping[str, str]) -> dict[str, Any]:
+def _wanted(visit: Visit, filters: Mapping[str, str]) -> dict[str, object]:
     """Return the arguments of ``msg.list`` for the filters of a page; the period is that of whole days in UTC."""
-    wanted: dict[str, Any] = {name: filters[name] for name in FILTERS if filters[name]}
+    wanted: dict[str, object] = {name: filters[name] for name in FILTERS if filters[name]}
     today = visit.web.clock.wall().astimezone(UTC).date()
     named = {"today": today, "yesterday": today - timedelta(days=1)}
     for name, argument, more in (("from", "since_ms", 0), ("to", "until_ms", 1)):
@@ -113,7 +113,7 @@ async def csv_file(visit: Visit) -> Response:
     return ChunkedResponse(_csv_pages(visit, wanted, page), None, headers, "text/csv; charset=utf-8", lambda: None)
 
 
-async def _csv_pages(visit: Visit, wanted: Mapping[str, Any], page: Mapping[str, Any]) -> AsyncIterator[bytes]:
+async def _csv_pages(visit: Visit, wanted: Mapping[str, object], page: MessagePage) -> AsyncIterator[bytes]:
     yield ("\ufeff" + _csv_text([CSV_COLUMNS])).encode()
     while True:
         yield _csv_text(map(_csv_row, page["rows"])).encode()
@@ -134,7 +134,7 @@ def _csv_cell(cell: object) -> str:
     return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
 
 
-def _csv_row(row: Mapping[str, Any]) -> tuple[object, ...]:
+def _csv_row(row: MessageRow) -> tuple[object, ...]:
     key = [*str(row.get("app_key") or "").split("/", 3), "", "", "", ""]
     reason = " ".join(map(str, row.get("reason") or ()))
     return (
@@ -143,7 +143,7 @@ def _csv_row(row: Mapping[str, Any]) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-async def _by_name(visit: Visit, name: str, shared: Mapping[str, Any]) -> Response:
+async def _by_name(visit: Visit, name: str, shared: Mapping[str, object]) -> Response:
     try:
         row = await visit.ask("msg.show", id=name)
     except SemqError as error:
@@ -190,7 +190,7 @@ async def message(visit: Visit) -> Response:
     )  # fmt: skip
 
 
-def _facts(visit: Visit, row: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+def _facts(visit: Visit, row: MessageRow) -> Iterator[tuple[str, object]]:
     _ = translator(visit)
     yield _("short name"), message_name(row)
     yield _("locator (LK0)"), row["lk0"]

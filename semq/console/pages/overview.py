@@ -1,13 +1,13 @@
 """The start page: what needs attention, and the figures of the node."""
 
 import asyncio
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
-from typing import Any
 
 from starlette.responses import Response
 
+from semq.answers.messages import QueueCensus, Sums
 from semq.console import runs
 from semq.console.charts import axis, charts_of
 from semq.console.details import detail_words
@@ -41,7 +41,7 @@ async def overview(visit: Visit) -> Response:
     failed = sum(row["rows"] for row in causes["rows"] if row["cause"] in FAILED_CAUSES)
     stuck = [row for row in causes["rows"] if row["cause"] not in FAILED_CAUSES][:CAUSES_MAX]
     offline_in_stuck = {row["partner"] for row in stuck if row["cause"] == "TARGET_OFFLINE"}
-    offline = list(islice(offline_partners(census, offline_in_stuck), OFFLINE_MAX))
+    offline = list(islice(offline_partners(census["pairs"], offline_in_stuck), OFFLINE_MAX))
     failing_jobs = [job for job in jobs if job["error"] or job["paused_at"]]
     run = await asyncio.to_thread(runs.newest, visit.web.settings, visit.web.clock.wall().date())
     if run is not None and run["outcome"] == "met":
@@ -57,7 +57,7 @@ async def overview(visit: Visit) -> Response:
     )  # fmt: skip
 
 
-def worded_checks(visit: Visit, checks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def worded_checks(visit: Visit, checks: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
     """Return health checks with translated texts, the worst first."""
     _ = translator(visit)
     worded = []
@@ -75,10 +75,10 @@ def worded_checks(visit: Visit, checks: Sequence[Mapping[str, Any]]) -> list[dic
     return sorted(worded, key=lambda check: order.get(check["verdict"], 0))
 
 
-def offline_partners(census: Mapping[str, Any], shown: Container[str]) -> Iterator[dict[str, Any]]:
+def offline_partners(pairs: Iterable[Sums], shown: Container[str]) -> Iterator[dict[str, object]]:
     """Yield the partners, except ``shown``, that are offline while messages wait for them, the most messages first."""
     waiting: dict[str, int] = {}
-    for pair in census["pairs"]:
+    for pair in pairs:
         if pair["online"] is False and pair["target"] not in shown:
             waiting[pair["target"]] = waiting.get(pair["target"], 0) + pair["rows"]
     for node, count in sorted(waiting.items(), key=itemgetter(1), reverse=True):
@@ -86,7 +86,7 @@ def offline_partners(census: Mapping[str, Any], shown: Container[str]) -> Iterat
 
 
 def _figures(
-    visit: Visit, status: Mapping[str, Any], census: Mapping[str, Any], failed: int
+    visit: Visit, status: Mapping[str, object], census: QueueCensus, failed: int
 ) -> Iterator[tuple[str, object, str]]:
     """Yield the figures of now: label, number, address of the page with details.
 

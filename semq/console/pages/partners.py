@@ -52,7 +52,7 @@ async def partners(visit: Visit) -> Response:
     )  # fmt: skip
 
 
-def matrix(pairs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def matrix(pairs: Sequence[Mapping[str, Any]]) -> dict[str, object]:
     """Return who sent to whom today: senders, receivers, and the documents that the hub passed on or stored."""
     cells = Counter[tuple[str, str]]()
     for pair in pairs:

@@ -33,8 +33,8 @@ async def reconciliation(visit: Visit) -> Response:
     return show(visit, "reconciliation.html", rows=rows, words=OUTCOMES, bars=_bars(trend), folder=str(folder))
 
 
-def _dates(folder: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
+def _dates(folder: Path) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
     for day in runs.dates(folder)[:DATES_MAX]:
         of_date = runs.of_date(folder, day)
         shown = runs.shown(of_date)
@@ -44,7 +44,7 @@ def _dates(folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _bars(trend: list[RunFolder]) -> list[dict[str, Any]]:
+def _bars(trend: list[RunFolder]) -> list[dict[str, object]]:
     """Return the bars of the chart of exceptions."""
     figures = [
         (run, runs.counts_by_kind(run.summary)["exception"], int(run.summary.get("messages") or 0)) for run in trend

@@ -1,7 +1,5 @@
 """Pages of tokens, for administrators: list, create and revoke. The text of a token is shown once."""
 
-from typing import Any
-
 from starlette.responses import Response
 
 from semq.access_rights import RIGHTS
@@ -17,7 +15,7 @@ async def tokens(visit: Visit) -> Response:
 async def create(visit: Visit) -> Response:
     """Make a token and show it once."""
     fields = await visit.form()
-    values: dict[str, Any] = {name: str(fields.get(name, "")).strip() or None for name in ("name", "days", "inbox")}
+    values = {name: str(fields.get(name, "")).strip() or None for name in ("name", "days", "inbox")}
     scopes = [str(scope) for scope in fields.getlist("scopes")]
     if values["name"] is None or not scopes:
         raise BadRequest("A token has a name and at least one scope.")

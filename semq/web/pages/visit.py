@@ -6,7 +6,7 @@ A route finds the visitor, checks the token of a form, the rate and the role, ca
 pages. ``api.endpoint`` does the same for programs.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import quote, unquote, unquote_to_bytes, urlencode
@@ -110,7 +110,7 @@ class Visit:
                 raise BadRequest("The form cannot be read.", fault=str(error)) from error
         return self._form
 
-    async def ask(self, operation: str, **arguments: Any) -> Any:
+    async def ask(self, operation: str, **arguments: object) -> Any:
         """Run an operation of the node; arguments that are None are left out. Raises the errors of ``Operations.ask``.
 
         If stores of a hub are missing in the answer, the page names them (``unreached``).
@@ -128,7 +128,7 @@ class Visit:
         """Run a read-only query on the node's database, as ``Database.read`` does."""
         return await self.web.database.read(view, *args, **kwargs)
 
-    async def note(self, act: str, arguments: dict[str, Any] | None = None, **more: Any) -> int:
+    async def note(self, act: str, arguments: Mapping[str, object] | None = None, **more: Any) -> int:
         """Write a line of the audit log; return its number."""
         return await self.web.audit.note(self.visitor.name, self.visitor.via, self.visitor.peer, act, arguments, **more)
 
@@ -140,7 +140,7 @@ class Visit:
         """Return a function that translates into the language of this visit."""
         return self.web.languages.gettext
 
-    def render(self, template: str, http_status: int = 200, **context: Any) -> Response:
+    def render(self, template: str, http_status: int = 200, **context: object) -> Response:
         """Return a page made from a template."""
         translated, token = self.translator(), csrf.token_of(self._secret)
         settings = self.web.settings
