@@ -7,7 +7,7 @@ StoresUnreached names them and contains the answer of the other stores, if there
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -29,17 +29,9 @@ from semq.service.errors import BadArguments, StoresUnreached
 from semq.service.operations.arguments import read_arguments
 from semq.service.operations.operation import BoundOperation, Caller, OfferedOperation, Operation
 
+T = TypeVar("T")
 FIND_OPERATION = "msg.show"  # its answer names the store that has a message
 Given = Mapping[str, Any]  #: the arguments of an operation, as the caller gave them
-
-
-class StoreRefused(SemqError):
-    """The refusal of another store, with code, remedy and facts."""
-
-    def __init__(self, error: Mapping[str, Any]) -> None:
-        super().__init__(str(error["text"]), **error["facts"])
-        self.code = str(error["code"])  # type: ignore[misc]
-        self.remedy = str(error["remedy"])  # type: ignore[misc]
 
 
 class ManyStores(Protocol):
@@ -100,7 +92,7 @@ class FanOut:
         except Unavailable as error:
             return StoreAnswer(store, unreached=f"{error.code} {error.text}")
         except SemqError as error:
-            return StoreAnswer(store, error={"error": error})
+            return StoreAnswer(store, error=error)
 
     async def ask_all(self, name: str, given: Given, caller: Caller) -> list[StoreAnswer]:
         return await asyncio.gather(*(self._ask(store, name, given, caller) for store in self._hub.stores()))
@@ -181,27 +173,26 @@ class FanOut:
                 break
         return _complete(rows, answered)
 
-    async def paged(self, name: str, given: Given, caller: Caller) -> Any:
+    async def paged(self, name: str, given: Given, caller: Caller) -> dict[str, object]:
         """Return at most ``limit`` rows, store by store, and the place of the next page. A hub has no other queue."""
         queue = "line" if given.get("ended") else "outbound"
         stores, place = self._hub.stores(), place_of(int(given.get(queue, 0)))
         limit = int(given.get("limit", 50))
         answered: list[StoreAnswer] = []
-        page: dict[str, Any] = {"rows": [], "looked_at": 0, "next": None}
-        position, number = place
-        while position < len(stores) and len(page["rows"]) < limit:
-            page_arguments = {**given, "limit": limit - len(page["rows"]), queue: number or None}
+        rows: combination.Rows = []
+        looked_at, (position, number) = 0, place
+        while position < len(stores) and len(rows) < limit:
+            page_arguments = {**given, "limit": limit - len(rows), queue: number or None}
             answered.append(await self._ask(stores[position], name, page_arguments, caller))
             part = {"rows": [], "next": None} if answered[-1].unreached else _result(answered[-1])
-            page["rows"] += [with_store(stores[position], row) for row in part["rows"]]
-            page["looked_at"] += part.get("looked_at", 0)
+            rows += [with_store(stores[position], row) for row in part["rows"]]
+            looked_at += part.get("looked_at", 0)
             if part["next"] is not None:
                 number = part["next"][queue]
                 break
             position, number = position + 1, 0
-        if position < len(stores):
-            page["next"] = {queue: number_for(StorePlace(position, number))}
-        return _complete(page, answered)
+        following = {queue: number_for(StorePlace(position, number))} if position < len(stores) else None
+        return _complete({"rows": rows, "looked_at": looked_at, "next": following}, answered)
 
     async def failed(self, name: str, given: Given, caller: Caller) -> object:
         """Return a page as ``paged`` does, with the number of all failed messages."""
@@ -287,21 +278,20 @@ FANNED: dict[str, FannedRun] = {
 
 
 def _result(answered: StoreAnswer) -> Any:
-    if answered.error is None:
-        return answered.result
-    error = answered.error.get("error")
-    raise error if isinstance(error, SemqError) else StoreRefused(answered.error)
+    if answered.error is not None:
+        raise answered.error
+    return answered.result
 
 
 def _reached(answered: StoreAnswer) -> StoreAnswer:
-    return answered if not answered.unreached else _complete(None, [answered])
+    return _complete(answered, [answered])
 
 
 def _unreached(answered: list[StoreAnswer]) -> list[StoreAnswer]:
     return [answer for answer in answered if answer.unreached]
 
 
-def _complete(combined: object, answered: list[StoreAnswer]) -> Any:
+def _complete(combined: T, answered: list[StoreAnswer]) -> T:
     """Return the combined answer. Raises StoresUnreached, with this answer, if stores are missing."""
     unreached = _unreached(answered)
     if not unreached:

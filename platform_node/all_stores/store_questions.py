@@ -33,13 +33,21 @@ Handler = Callable[[Mapping[str, object], Caller], Awaitable[object]]
 log = structlog.get_logger("semq.cluster")
 
 
+class StoreRefused(SemqError):
+    """The refusal of another store, with code, remedy and facts."""
+
+    def __init__(self, error: "RefusalText") -> None:
+        super().__init__(error.text, **error.facts)
+        self.code = error.code  # type: ignore[misc]
+        self.remedy = error.remedy  # type: ignore[misc]
+
+
 class StoreAnswer(NamedTuple):
     """The answer of one store: result, refusal, or why there is neither."""
 
     store: StoreName
     result: Any = None
-    #: of another store: the result of ``describe``; of the own one: ``{"error": exception}``
-    error: Mapping[str, Any] | None = None
+    error: SemqError | None = None  #: the refusal
     unreached: str = ""
 
 
@@ -198,9 +206,19 @@ def _pack(answer: Mapping[str, object]) -> bytes:
     return zlib.compress(msgspec.json.encode(answer, enc_hook=str), COMPRESSION)
 
 
+class RefusalText(msgspec.Struct):
+    """A refusal as ``describe`` returns it."""
+
+    code: str
+    text: str
+    remedy: str
+    facts: dict[str, str]
+    retry: bool = False
+
+
 class _PackedAnswer(msgspec.Struct):
     result: Any = None
-    error: dict[str, Any] | None = None
+    error: RefusalText | None = None
     unreached: str = ""
 
 
@@ -210,7 +228,6 @@ def _read(packed: bytes) -> StoreAnswer:
         answer = msgspec.json.decode(zlib.decompress(packed), type=_PackedAnswer)
     except (zlib.error, ValueError, RecursionError):
         return StoreAnswer((0, 0), unreached=UNREADABLE)
-    error = answer.error
-    if error is not None and error.get("retry"):
-        return StoreAnswer((0, 0), unreached=f"{error.get('code')} {error.get('text')}")
-    return StoreAnswer((0, 0), answer.result, error, answer.unreached)
+    if (error := answer.error) is not None and error.retry:
+        return StoreAnswer((0, 0), unreached=f"{error.code} {error.text}")
+    return StoreAnswer((0, 0), answer.result, StoreRefused(error) if error else None, answer.unreached)
