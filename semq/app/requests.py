@@ -112,7 +112,7 @@ class Requests:
     async def operate(
         self,
         operation: str,
-        arguments: Mapping[str, Any],
+        arguments: Mapping[str, object],
         timeout_s: float,
         *,
         repeat: bool = True,

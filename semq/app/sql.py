@@ -10,7 +10,7 @@ from math import ceil
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, CursorResult, RowMapping, TextClause, text
 from sqlalchemy.exc import DBAPIError
 
 from semq.app.errors import RefusedByNode
@@ -136,7 +136,7 @@ def status(connection: Connection, named: int | str) -> SubmissionState | None:
     return None
 
 
-def _body(connection: Connection, row: Mapping[str, Any]) -> bytes | SpooledBody:
+def _body(connection: Connection, row: RowMapping) -> bytes | SpooledBody:
     if row["pieces"] is None:
         return bytes(row["payload"])
     body = SpooledBody()
@@ -145,7 +145,7 @@ def _body(connection: Connection, row: Mapping[str, Any]) -> bytes | SpooledBody
     return body
 
 
-def _run(connection: Connection, statement: Any, values: Mapping[str, object]) -> Any:
+def _run(connection: Connection, statement: TextClause, values: Mapping[str, object]) -> CursorResult[Any]:
     try:
         return connection.execute(statement, values)
     except DBAPIError as error:

@@ -1,7 +1,7 @@
 """The names of all keys, derived from the sections."""
 
 from collections.abc import Iterator
-from typing import Any, get_args, get_origin
+from typing import TypeGuard, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -24,7 +24,7 @@ def all_keys() -> list[list[str]]:
     return list(_paths(Settings))
 
 
-def _type_at(path: list[str]) -> Any:
+def _type_at(path: list[str]) -> object:
     """Return the type at a path; None if no key or section has this path."""
     type_: object = Settings
     for name in path:
@@ -32,7 +32,7 @@ def _type_at(path: list[str]) -> Any:
     return type_
 
 
-def _paths(type_: Any) -> Iterator[list[str]]:
+def _paths(type_: object) -> Iterator[list[str]]:
     if _is_section(type_):
         names = list(type_.model_fields)
     elif _value_type(type_) is not None:
@@ -45,14 +45,14 @@ def _paths(type_: Any) -> Iterator[list[str]]:
             yield [name, *path]
 
 
-def _type_under(type_: Any, name: str) -> object:
+def _type_under(type_: object, name: str) -> object:
     """Return the type of a key in a section or in a table of user-defined names; None if there is none."""
     if _is_section(type_):
         return _without_none(type_.model_fields[name].annotation) if name in type_.model_fields else None
     return _value_type(type_)
 
 
-def _is_section(type_: object) -> bool:
+def _is_section(type_: object) -> TypeGuard[type[BaseModel]]:
     return isinstance(type_, type) and issubclass(type_, BaseModel)
 
 

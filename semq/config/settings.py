@@ -378,7 +378,7 @@ class _Leaf(NamedTuple):
     """One setting: ``field`` of ``section``."""
 
     key: str
-    value: Any
+    value: object
     section: type[BaseModel]
     field: str
     list_key: str = ""  #: key of the list of sections in which it is set; otherwise empty

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from sqlalchemy import ColumnClause, case, column, create_engine, func, inspect, select, table
+from sqlalchemy import ColumnClause, Label, TableClause, case, column, create_engine, func, inspect, select, table
 from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
@@ -124,7 +124,7 @@ class DatabaseSource:
         present = self._columns[table.kind]
         chosen = {meaning: name for meaning, name in table.columns.items() if name in present and meaning != PAYLOAD}
         number: ColumnClause[object] = column(table.columns["object_id"])
-        labels: list[Any] = [column(name).label(meaning) for meaning, name in chosen.items()]
+        labels: list[Label[object]] = [column(name).label(meaning) for meaning, name in chosen.items()]
         if (payload := table.columns.get(PAYLOAD, "")) in present:
             body: ColumnClause[object] = column(payload)
             labels += [func.length(body).label(SIZE), case((func.length(body) <= SMALL, body)).label(PAYLOAD)]
@@ -134,7 +134,7 @@ class DatabaseSource:
             for row in connection.execution_options(**options).execute(query):
                 yield dict(row._mapping)  # noqa: SLF001 - a public attribute of SQLAlchemy's rows
 
-    def payload(self, table: OldTable, row: Values) -> object:
+    def payload(self, table: OldTable, row: Values) -> Any:
         if row[PAYLOAD] is not None or row[SIZE] is None:
             return row[PAYLOAD]
         columns = table.columns
@@ -192,7 +192,7 @@ class CsvSource:
             for line in csv.DictReader(stream):
                 yield {meaning: line.get(name) for meaning, name in table.columns.items() if name in line}
 
-    def payload(self, table: OldTable, row: Values) -> object:
+    def payload(self, table: OldTable, row: Values) -> Any:
         return row.get(PAYLOAD)
 
     def close(self) -> None:
@@ -206,7 +206,7 @@ def check_columns(table: OldTable, present: set[str], place: str) -> None:
         raise BadMapping(f"{table.name} in {place} has no column {', '.join(missing)}.")
 
 
-def _table_clause(old_table: OldTable) -> Any:
+def _table_clause(old_table: OldTable) -> TableClause:
     schema, _, name = old_table.name.rpartition(".")
     return table(name, schema=schema or None)
 

@@ -115,7 +115,7 @@ def record_from_ledger(lk0: str, lines: Sequence[TracedLine]) -> MessageRow:
     return cast(MessageRow, facts)
 
 
-def error_for_ended(facts: Mapping[str, Any]) -> NotThere | TooLate:
+def error_for_ended(facts: MessageRow) -> NotThere | TooLate:
     """Return the error for an act on a message that has ended or left the queues."""
     event, message_names = facts.get("last_event"), _names(facts["lk0"])
     if event is None:

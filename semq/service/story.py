@@ -45,7 +45,7 @@ class AskAnswer(TypedDict, total=False):
     """An answer of exchange ``semq.ask`` (PROTOCOL.md section 20)."""
 
     node: str
-    events: Sequence[Mapping[str, Any]]  #: lines of the answering node's ledger
+    events: Sequence[Mapping[str, object]]  #: lines of the answering node's ledger
     unreached: list[str]  #: stores of a hub that could not be asked
     other: PartyAnswer
 
@@ -76,8 +76,8 @@ def story_for(events: Sequence[Mapping[str, object]], lk0: str, me: str, asker: 
     return msgspec.json.encode([_story_line(line) for line in lines[:LINES_MAX]])
 
 
-def _is_public(line: Mapping[str, Any]) -> bool:
-    return Event[line["event"]] not in PRIVATE_EVENTS or line["detail"] == IMPORTED
+def _is_public(line: Mapping[str, object]) -> bool:
+    return Event[str(line["event"])] not in PRIVATE_EVENTS or line["detail"] == IMPORTED
 
 
 def target_node(line: Mapping[str, object]) -> str:

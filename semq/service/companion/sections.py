@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import structlog
 
@@ -34,7 +34,7 @@ class CompanionSection(NamedTuple):
     """A part of a companion that fails and recovers independently of the other parts."""
 
     name: str
-    run: Callable[[Callable[[], None]], Coroutine[Any, Any, None]]  #: must call its argument after each success
+    run: Callable[[Callable[[], None]], Coroutine[object, None, None]]  #: must call its argument after each success
 
 
 def main(program: str, description: str, serve: Serve, argv: list[str] | None = None) -> int:

@@ -1,7 +1,6 @@
 """The datagrams of one link: the choice of the frames that leave as datagrams, and the packets about channels."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 from semq.amqp.content import ContentHeader
 from semq.answers.status import DatagramCounts
@@ -62,8 +61,7 @@ class LinkDatagrams:
         """Handle a packet of the peer about channels; return False for any other frame."""
         if not isinstance(frame, Packet) or frame.function is not Function.DATAGRAMS or frame.source.node != self.peer:
             return False
-        records: Sequence[Any] = frame.records
-        for record in records:
+        for record in frame.records:
             if not record.secret:
                 self.session.process_report(record)
             elif self._on_offer is not None:

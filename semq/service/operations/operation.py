@@ -63,7 +63,7 @@ class Operation(Struct, frozen=True):
     kind: Kind
     role: AccessRole
     arguments: type[Arguments]
-    handler: Callable[..., Awaitable[Any]]  #: a method of a class that is made for a node
+    handler: Callable[..., Awaitable[object]]  #: a method of a class that is made for a node
     used_by: str = ""  #: for an operation without a command: the program that uses it
     names_documents: bool = False  #: `id` or `ids` are documents, which the audit log has by key and short name
 
@@ -138,7 +138,7 @@ class BoundOperation(Struct, frozen=True):
     """An operation of a running node."""
 
     operation: Operation
-    handle: Callable[..., Awaitable[Any]]
+    handle: Callable[..., Awaitable[object]]
     note: Note | None = None  #: None: no audit
     with_names: WithNames | None = None
 

@@ -20,6 +20,7 @@ from semq.service.operations.arguments import Arguments, Text
 from semq.service.operations.census import Census
 from semq.service.operations.operation import look
 from semq.service.operations.ports import OperatedNode
+from semq.store.views.census import CensusGroup
 from semq.store.views.failed import FAILED, is_failed, with_errors
 from semq.store.views.pages import Subset, search_page
 from semq.store.views.selection import Order, Search
@@ -226,7 +227,7 @@ def described_cause(cause: StuckCause, row: Mapping[str, object]) -> StuckText:
     return {"cause": cause.name, "meaning": cause.meaning, "next_step": cause.next_step(row)}
 
 
-def _add(sums: dict[AnyKey, Sums], key: AnyKey, group: Mapping[str, Any]) -> None:
+def _add(sums: dict[AnyKey, Sums], key: AnyKey, group: CensusGroup) -> None:
     sum_ = sums.setdefault(key, {"rows": 0, "bytes": 0, "late": 0, "oldest_at": group["oldest_at"]})
     sum_["rows"] += group["rows"]
     sum_["bytes"] += group["bytes"]

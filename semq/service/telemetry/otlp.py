@@ -6,7 +6,6 @@ Attributes follow the semantic conventions for messaging. They contain no payloa
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
 
 import msgspec
 
@@ -98,12 +97,12 @@ def _span(span: Span) -> dict[str, object]:
     return fields
 
 
-def _attributes(values: Mapping[str, Any]) -> list[dict[str, object]]:
+def _attributes(values: Mapping[str, object]) -> list[dict[str, object]]:
     """Return the non-empty attributes in the form of OTLP."""
     return [{"key": key, "value": _value(value)} for key, value in values.items() if value]
 
 
-def _value(value: str | int) -> dict[str, str]:
+def _value(value: object) -> dict[str, str]:
     return {"stringValue": value} if isinstance(value, str) else {"intValue": str(value)}
 
 

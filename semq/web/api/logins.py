@@ -8,7 +8,6 @@ import asyncio
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
 
 from msgspec import Struct, field
 
@@ -35,7 +34,7 @@ class _Login(Struct):
     client: Client
     bulk: Client  #: a second connection, which is opened by the first large document
     used_at: float
-    requests: set[asyncio.Task[Any]] = field(default_factory=set)  #: the tasks that use the connection
+    requests: set[asyncio.Task[object]] = field(default_factory=set)  #: the tasks that use the connection
 
     def use(self, clock: Clock) -> None:
         """Note a use from now to the end of this task, which handles one request and its answer."""
