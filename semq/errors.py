@@ -30,9 +30,9 @@ class SemqError(Exception):
     code: ClassVar[str] = "SEMQ-1000"
     remedy: ClassVar[str] = "Look at the log line with this code."
 
-    def __init__(self, text: str = "", **facts: object) -> None:
+    def __init__(self, text: str = "", **facts: Any) -> None:
         self.text = text or (self.__doc__ or type(self).__name__).strip().splitlines()[0]
-        self.facts: dict[str, Any] = facts
+        self.facts = facts
         super().__init__(self.text)
 
     def with_remedy(self, remedy: str) -> Self:

@@ -4,7 +4,7 @@ Any field of a node's answer may be absent: the node may have an older version.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from semq.cli.output.printer import Output
 from semq.cli.output.values import as_text, brief_time, counted, moment, node_name
@@ -12,6 +12,10 @@ from semq.moments import in_local
 from semq.sizes import size
 from semq.umx_t.short_name import short_name
 
+if TYPE_CHECKING:
+    from semq.answers.messages import MemberRow, MessageTrace
+
+Row = TypeVar("Row", bound=Mapping[str, object])
 LIST_COLUMNS = "name, since, from / to, document, >size, status"
 MEMBER_COLUMNS = "name, to, status, reason"
 NO_POSITION = -1  # sid of documents of classes 1 and 2
@@ -62,12 +66,7 @@ def status_of(row: Mapping[str, object]) -> str:
     return ""
 
 
-def print_rows(
-    out: Output,
-    columns: str,
-    rows: Sequence[Mapping[str, object]],
-    cells: Callable[[Mapping[str, Any]], tuple[object, ...]],
-) -> None:
+def print_rows(out: Output, columns: str, rows: Sequence[Row], cells: Callable[[Row], tuple[object, ...]]) -> None:
     """Print rows as JSON or as a table. In a table, rows from several stores of a hub get the column "store"."""
     if any("store" in row for row in rows):
         out.rows(rows, f"{columns}, store", ((*cells(row), row.get("store", "")) for row in rows))
@@ -135,14 +134,14 @@ def facts_of(shown: Mapping[str, object]) -> dict[str, object]:
     return {FACT_WORDS.get(name, name): value for name, value in given.items()}
 
 
-def member_row(member: Mapping[str, Any]) -> tuple[object, ...]:
+def member_row(member: "MemberRow") -> tuple[object, ...]:
     """Return the cells of a message to a member of a group for MEMBER_COLUMNS."""
     reason = " ".join(map(str, member.get("reason") or ()))
     return name_of(member), node_name(member.get("target", "")), status_of(member), reason
 
 
 def stuck_lines(
-    stuck: Mapping[str, Any] | None, message: Mapping[str, object], waits: Mapping[str, object] | None = None
+    stuck: Mapping[str, object] | None, message: Mapping[str, object], waits: Mapping[str, object] | None = None
 ) -> Iterator[str]:
     """Yield cause and next step of a stuck message; else what it ``waits`` for, or why it is not stuck."""
     if stuck:
@@ -184,7 +183,7 @@ def trace_line(line: Mapping[str, object]) -> str:
     return f"{moment(line.get('at'))}  {node_column}{event}".rstrip()
 
 
-def print_trace(out: Output, traced: Mapping[str, Any], *, full: bool = False) -> None:
+def print_trace(out: Output, traced: "MessageTrace", *, full: bool = False) -> None:
     """Print the events of a message, then notices. ``full``: print digests, and all lines of details."""
     for line in traced["events"]:
         first_line, _, further_lines = str(line.get("detail") or "").partition("\n")

@@ -10,7 +10,6 @@ import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from io import TextIOWrapper
-from typing import Any
 
 from semq.cli.output.table import lines_of
 from semq.cli.output.values import as_text, fact_texts
@@ -125,7 +124,7 @@ class OneLineFormatter(logging.Formatter):
         record.message = shown(record.message)
         return super().formatMessage(record)
 
-    def formatException(self, ei: Any) -> str:  # noqa: N802 - name in the standard library
+    def formatException(self, ei: "logging._SysExcInfoType") -> str:  # noqa: N802 - name in the standard library
         return "\n".join(f"    {line}" for line in shown_lines(super().formatException(ei)))
 
 

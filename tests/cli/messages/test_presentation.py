@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from semq.answers.messages import MemberRow, TracedLine
 from semq.cli.messages.presentation import (
     document_name,
     facts_of,
@@ -106,13 +107,13 @@ def test_of_a_traceback_in_a_trace_only_the_first_line_is_shown() -> None:
 
 @pytest.mark.parametrize("full", [False, True])
 def test_a_full_trace_has_the_digests(capsys: pytest.CaptureFixture[str], full: bool) -> None:
-    event = {"at": 1_000_000, "event": "ACCEPTED", "words": "accepted", "digest": "0a" * 32, "size": 5}
-    print_trace(Output(as_json=False), {"events": [event, event | {"digest": ""}]}, full=full)
+    event: TracedLine = {"at": 1_000_000, "event": "ACCEPTED", "words": "accepted", "digest": "0a" * 32, "size": 5}
+    print_trace(Output(as_json=False), {"events": [event, {**event, "digest": ""}]}, full=full)
     assert capsys.readouterr().out.count(f"SHA-256 {'0a' * 32}, 5 bytes") == full
 
 
 def test_a_group_is_shown_as_a_sum_and_a_row_for_each_member() -> None:
-    member = {
+    member: MemberRow = {
         "lk0": LK0,
         "target": "1.56001/desk",
         "outcome": None,
