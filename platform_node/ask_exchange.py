@@ -149,7 +149,7 @@ class AskService:
         else:
             answer = await member.store_questions.ask(stores[number], EXCHANGED, arguments, HUB)
             if answer.result is None:
-                why = shortened(answer.unreached, 300) or _error_text(answer.error)
+                why = shortened(answer.why, 300)
                 return {"unanswered": f"store {store_text(stores[number])}: {why}"}
             stored = answer.result
         following = stored["next"]
@@ -169,7 +169,7 @@ class AskService:
             passed_on = {"other": other_end, "question": question}
             reply = await member.store_questions.ask_life(link.life, STORY, passed_on, HUB)
             if reply.result is None:
-                return {"node": other_end, "unanswered": shortened(reply.unreached, 300) or _error_text(reply.error)}
+                return {"node": other_end, "unanswered": shortened(reply.why, 300)}
             return self._answer(other_end, reply.result)
         try:
             answer = await self._node.parts.questions.ask(other_end, question)

@@ -10,7 +10,6 @@ A node of an older version does not read its queue and cannot be asked.
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -65,7 +64,7 @@ class Questions:
         """Return the queue of an institution for virtual host ``umx``."""
         return _AskedQueue(self, str(node))
 
-    async def ask(self, node: str, question: Mapping[str, object]) -> Mapping[str, Any]:
+    async def ask(self, node: str, question: Mapping[str, object]) -> Mapping[str, object]:
         """Ask a node in the turn of the question's ``asker``; return the answer. Raises NotAsked, ShareUsed."""
         turns = self._turns.get(node)
         if turns is None:

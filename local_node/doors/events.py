@@ -6,7 +6,6 @@ An event for a durable queue is committed in the transaction of the change that 
 
 from collections.abc import Sequence
 from itertools import count
-from typing import Any
 
 import msgspec
 
@@ -36,7 +35,7 @@ class EventExchange:
         header, body = event_message(event)
         return vhost.prepare_publish(EVENTS, key, header, body)
 
-    def publish(self, prepared: Sequence[Any]) -> None:
+    def publish(self, prepared: Sequence[PreparedPublish]) -> None:
         for publication in prepared:
             publication.commit()
 

@@ -4,9 +4,10 @@
 again, and ``failed.remove``.
 """
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta
+from sqlalchemy import Connection
 
 from local_node.operations.messages import counted
 from local_node.ports import OperatedLocalNode
@@ -77,6 +78,6 @@ FAILED = (
 )
 
 
-def _waiting(connection: Any, name: str) -> list[int]:
+def _waiting(connection: Connection, name: str) -> list[int]:
     rows = find_messages(connection, name)
     return [int(row["id"]) for row in rows if row["side"] == "inbound" and row.get("app_status") == "NEW"]

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 import structlog
 from msgspec import UNSET, Meta, UnsetType
@@ -14,6 +14,7 @@ from local_node.doors.sql_submissions import SubmissionResult
 from local_node.ports import OperatedLocalNode
 from semq.access_rights import AccessRole
 from semq.answers import OperationAnswer
+from semq.answers.messages import MessageRow
 from semq.engine.errors import NotEnded, NotThere, PayloadGone, TooLate, WaitsForPieces
 from semq.engine.ports import Accepted
 from semq.engine.receiver.answers import ActReport
@@ -125,7 +126,7 @@ class LocalOperations:
         await _act(lambda done, failed: acts.cancel(lk0, done, failed, why))
         return ActedOn(name=short_name(str(lk0)), lk0=str(lk0), cancelling=True)
 
-    async def _cancel_group(self, group: Mapping[str, Any], why: str) -> ActedOn:
+    async def _cancel_group(self, group: MessageRow, why: str) -> ActedOn:
         cancelling = 0
         for member in group["members"]:
             if member["outcome"] is None:

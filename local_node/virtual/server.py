@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
 import structlog
 from msgspec.structs import asdict
@@ -14,7 +13,7 @@ from local_node.virtual.operations import OPERATIONS, ServerChanges
 from local_node.virtual.shared import SharedHost
 from semq.amqp.limits import ConnectionLimits
 from semq.broker.server import AmqpServer, ServerConfig
-from semq.broker.users import User, UserTable, digest_of
+from semq.broker.users import Permissions, User, UserTable, digest_of
 from semq.clock import Clock
 from semq.config.file import read_toml
 from semq.config.institutions import ServerSettings, is_virtual, server_settings
@@ -68,7 +67,7 @@ class VirtualServer:
 
     async def _administer(self) -> None:
         users = self.settings.server.users
-        permissions: dict[str, Any] = {APPLICATIONS: ApplicationPermissions(is_admin=True)}
+        permissions: dict[str, Permissions] = {APPLICATIONS: ApplicationPermissions(is_admin=True)}
         passwords = {name: password.get_secret_value() for name, password in users.items()} or {"guest": "guest"}
         table = UserTable(
             [
@@ -108,13 +107,13 @@ class VirtualServer:
                 self._add(name)
             await asyncio.gather(*(self.institutions[name].has_tried.wait() for name in added))
             failing = [institution for institution in self.institutions.values() if institution.state == FAILING]
-            result: dict[str, Any] = {
-                "added": added, "removed": removed,
-                "changed": {name: keys for name, keys in zip(staying, changes, strict=True) if keys},
-                "failing": {institution.name: institution.error for institution in failing},
-            }  # fmt: skip
-            log.info("server_reloaded", **result)
-            return ServerChanges(**result)
+            result = ServerChanges(
+                added=added, removed=removed,
+                changed={name: keys for name, keys in zip(staying, changes, strict=True) if keys},
+                failing={institution.name: institution.error for institution in failing},
+            )  # fmt: skip
+            log.info("server_reloaded", **asdict(result))
+            return result
 
     def reload_soon(self) -> None:
         task = asyncio.get_running_loop().create_task(self._logged_reload())

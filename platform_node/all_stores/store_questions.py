@@ -50,6 +50,11 @@ class StoreAnswer(NamedTuple):
     error: SemqError | None = None  #: the refusal
     unreached: str = ""
 
+    @property
+    def why(self) -> str:
+        """Why there is no result."""
+        return self.unreached or (f"{self.error.code} {self.error.text}" if self.error else "")
+
 
 class EngineSide(Protocol):
     """The receiver of messages that are neither questions nor replies."""

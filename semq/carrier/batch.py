@@ -7,7 +7,7 @@ queue are dropped (``semq.engine.hub.freshness``).
 
 import hmac
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -112,8 +112,7 @@ def _unpacked(number: int, raw: msgspec.Raw) -> Message:
     if number == PASSED:
         node, session, message_number, frame = _decode_passed(raw)
         return Passed(node, session, message_number, _read(frame))
-    message: Any = _decode_plain[number](raw)
-    return message  # type: ignore[no-any-return]
+    return _decode_plain[number](raw)
 
 
 def _written(frame: Frame) -> tuple[str, bytes, object]:

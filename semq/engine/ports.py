@@ -326,7 +326,7 @@ class NoEvents:
     def prepare(self, event: AppEvent) -> None:
         return None
 
-    def publish(self, prepared: Sequence[Any]) -> None:
+    def publish(self, prepared: Sequence[object]) -> None:
         return None
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
 
 from semq.durations import PRECISE_S, duration
 from semq.store.rows import Event, Side
@@ -73,9 +72,9 @@ def pair_name(sender: str, receiver: str) -> str:
     return f"{sender}>{receiver}"
 
 
-def app_key_type(row: Mapping[str, Any]) -> str:
+def app_key_type(row: Mapping[str, object]) -> str:
     """Return the type of a business key, such as trade/order/standard; empty if it is not disclosed."""
-    parts = [row.get(name) or "" for name in ("app_domain", "app_type", "app_subtype")]
+    parts = [str(row.get(name) or "") for name in ("app_domain", "app_type", "app_subtype")]
     return "/".join(parts) if any(parts) else ""
 
 

@@ -7,7 +7,7 @@ struct of Thrift's compact protocol; the field numbers are those of parquet.thri
 from collections.abc import Iterator
 from os import SEEK_END
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from pyarrow import NativeFile
 
@@ -72,7 +72,7 @@ def sort_encodings(path: Path) -> None:
         stream.write(raw)
 
 
-def _footer(stream: Any) -> bytes:
+def _footer(stream: BinaryIO) -> bytes:
     size = stream.seek(0, SEEK_END)
     stream.seek(max(size - 8, 0))
     end = stream.read(8)

@@ -153,7 +153,7 @@ def fit_to(spark: SparkSession, rows: int) -> None:
     _set_default(spark, "spark.sql.adaptive.enabled", str(not are_few).lower())
 
 
-def small_table(spark: SparkSession, rows: Iterable[Sequence[Any]], **columns: pa.DataType) -> DataFrame:
+def small_table(spark: SparkSession, rows: Iterable[Sequence[object]], **columns: pa.DataType) -> DataFrame:
     """Create a table from data of the driver. It uses Arrow: plain rows would start Python on each executor."""
     schema = pa.schema(list(columns.items()))
     records = [dict(zip(columns, row, strict=True)) for row in rows]

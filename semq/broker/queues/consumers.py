@@ -9,7 +9,9 @@ import heapq
 from bisect import insort
 from collections import deque
 from itertools import count
-from typing import Any, Protocol
+from typing import Protocol
+
+from semq.broker.queues.message import QueueEntry
 
 
 class QueueConsumer(Protocol):
@@ -22,7 +24,7 @@ class QueueConsumer(Protocol):
     def has_room(self) -> bool:
         """Return whether the consumer has room; after False, ``resume`` is called when there may be room again."""
 
-    def deliver_entry(self, entry: Any) -> None: ...
+    def deliver_entry(self, entry: QueueEntry) -> None: ...
 
     def note_cancelled(self) -> None:
         """Note that the queue was deleted."""

@@ -2,10 +2,10 @@
 
 import difflib
 from itertools import islice
-from typing import Any
 
 from starlette.datastructures import UploadFile
 from starlette.responses import Response
+from starlette.routing import Route
 
 from semq.access_rights import AccessRole
 from semq.console.display import show, translator
@@ -88,7 +88,7 @@ def _difference(before: str, after: str) -> list[tuple[str, str]]:
     return [(kinds.get(line[:1], "same"), line) for line in lines if not line.startswith("@@")]
 
 
-ROUTES: list[Any] = [
+ROUTES: list[Route] = [
     page("/definitions", definitions),
     page("/definitions/export", export),
     form("/definitions/compare", compare, role=AccessRole.ADMIN),

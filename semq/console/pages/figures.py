@@ -1,19 +1,16 @@
 """The page of figures over time: charts and table of one period, for all or one partner."""
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from starlette.responses import Response
 
 from semq.console.charts import DOCUMENTS, TIMED, axis, charts_of, latency_text
-from semq.console.display import show, translator
+from semq.console.display import Row, show, translator
 from semq.console.live import LIVE
 from semq.service.operations.figures import PERIODS
 from semq.status_words import FIGURES, LATENCIES
 from semq.web.pages.visit import Visit, page
-
-Row = Mapping[str, Any]
 
 
 def period_words(_: Callable[[str], str]) -> dict[str, str]:

@@ -117,9 +117,10 @@ async def test_a_repeated_question_is_answered_once() -> None:
 async def test_refusals_and_unreachable_stores_are_reported() -> None:
     pair = AskerAndAnswerer()
     for operation, code in (("fail", NotThere.code), ("break", "SEMQ-1000"), ("unknown", "SEMQ-2102")):
-        error = (await pair.ask(operation)).error
-        assert error is not None
-        assert error.code == code
+        answer = await pair.ask(operation)
+        assert answer.error is not None
+        assert answer.error.code == code
+        assert answer.why == f"{code} {answer.error.text}"
     assert (await pair.ask("away")).unreached.startswith(StoreUnavailable.code)
     assert (await pair.asker.ask((3, 3), "echo", {}, "eva")).unreached == store_questions.NOT_SERVED
     pair.carriers[0].is_joined = False
