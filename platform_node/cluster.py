@@ -6,11 +6,10 @@ Used with ``[cluster]``. Without ``cluster.control``, the database of this insta
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 from uuid import UUID
 
@@ -36,7 +35,7 @@ from semq.store.control import cluster as rows
 from semq.store.control.cluster import OpenedStore, StoreState
 from semq.store.identities import retired_stores
 from semq.store.postgres import schema_version
-from semq.store.reader import Reader
+from semq.store.reader import Execute, Reader
 from semq.store.rows import RetiredStore
 from semq.store.work import Work
 from semq.transport.dialer import DialConfig
@@ -49,7 +48,6 @@ HEARTBEAT_S = 10  # of the connection to the carrier
 CONNECT_S = 3.0
 BATCH_OVERHEAD = 2 << 20  # bytes of a batch beyond its largest document
 ANSWER_MORE = 1 << 19  # bytes of an answer beyond the largest document
-Execute = Callable[..., Awaitable[Any]]
 log = structlog.get_logger("semq.cluster")
 
 

@@ -25,7 +25,7 @@ from platform_node.operations.definitions import FOLLOW_S, DefinitionOperations
 from platform_node.operations.table import OPERATIONS
 from platform_node.ports import HubParts
 from platform_node.questions import Questions
-from platform_node.registry import Execute, Registry, prepare_authority, sign_own
+from platform_node.registry import Registry, prepare_authority, sign_own
 from platform_node.session_guard import REVOCATION_S, Guard
 from semq.amqp.errors import AccessRefused, AmqpError, ConnectionForced, ResourceLocked
 from semq.amqp.wire import Table
@@ -52,6 +52,7 @@ from semq.service.operations.operation import OfferedOperation
 from semq.store.control.cluster import StoreState
 from semq.store.files import locked
 from semq.store.identities import DEFINED, REVOKED
+from semq.store.reader import Execute
 from semq.store.unit import Recovered
 from semq.store.views.messages import certificates
 from semq.umx_t.address import Address, NodeType, parse_address

@@ -7,12 +7,13 @@ from msgspec import Struct
 from platform_node.cluster import Membership
 from platform_node.directory import HubDirectory, InstitutionState
 from platform_node.questions import Questions
-from platform_node.registry import Execute, Registry
+from platform_node.registry import Registry
 from platform_node.session_guard import Guard
 from semq.engine.hub_engine import HubEngine
 from semq.service.datagrams.ends import OfferingEnd
 from semq.service.links.sessions import Links
 from semq.service.operations.ports import OperatedNode
+from semq.store.reader import Execute
 from semq.umx_t.address import Address
 from semq.umx_t.locator import Store
 

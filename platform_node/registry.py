@@ -6,10 +6,8 @@ once with the one in memory, and later by a job with the control database, which
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import Any
 
 import structlog
 
@@ -30,12 +28,12 @@ from semq.store import identities
 from semq.store.files import write_safely
 from semq.store.identities import IssuedCertificate, NodeStore, Ticket
 from semq.store.postgres.errors import RowRefused
+from semq.store.reader import Execute
 from semq.umx_t.address import Address, NodeType, parse_address
 
 log = structlog.get_logger("semq.registry")
 RENEWALS_MAX = 20
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
-Execute = Callable[..., Awaitable[Any]]  # runs a query, like ``PostgresStore.execute``
 
 
 def prepare_authority(settings: Settings, clock: Clock) -> Authority | None:

@@ -84,7 +84,8 @@ class DefinitionOperations:
             await self._follow()
 
     async def _follow(self) -> None:
-        version, text = await self._node.control(identities.latest_definition) or (0, "")
+        newest = await self._node.control(identities.latest_definition)
+        version, text = newest or (0, "")
         before = self._node.directory.version
         if (version, text) == (before, self._text):
             return

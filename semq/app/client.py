@@ -1,7 +1,7 @@
 """The asynchronous client of a node: send, receive, follow the outcome of a document, query the node."""
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from semq.amqp.content import Properties
 from semq.app.file_body import BlockBody
@@ -20,6 +20,8 @@ INBOX = "semq.inbox"
 EVENTS = "semq.events"
 PREFETCH_EVENTS = 256
 BODY_SPEED_MIN = 1 << 20  # bytes for which a ``BlockBody`` extends the time limit by a second
+
+T = TypeVar("T")
 
 
 class Client:
@@ -271,7 +273,7 @@ class Client:
     def _limit(self, timeout_s: float | None) -> float:
         return self._patience_s if timeout_s is None else timeout_s
 
-    def _track(self, subscription: Subscription[Any]) -> Subscription[Any]:
+    def _track(self, subscription: Subscription[T]) -> Subscription[T]:
         self._subscriptions = [tracked for tracked in self._subscriptions if not tracked.is_closed]
         self._subscriptions.append(subscription)
         return subscription

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -278,7 +279,7 @@ def _where(key: str, path: Path | None, env: Mapping[str, str]) -> str:
 # ------------------------------------------------------------ faults
 
 
-def _fault(line: Any, path: Path | None, env: Mapping[str, str]) -> ConfigFault:
+def _fault(line: ErrorDetails, path: Path | None, env: Mapping[str, str]) -> ConfigFault:
     parts = [str(part) for part in line["loc"]]
     key = ".".join(parts)
     if line["type"] == "extra_forbidden" and any(fnmatchcase(key, pattern) for pattern in OF_DEFINITIONS):

@@ -4,11 +4,11 @@
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
+from semq.console.display import Row
 from semq.durations import classes, duration
 from semq.moments import utc_text
 from semq.status_words import FIGURES, LATENCIES
@@ -22,7 +22,6 @@ DOCUMENTS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
 }
 STYLES = ("area", "good", "bad")
 TIMED = {"local": ("delivered", "processed"), "platform": ("released",)}  # kinds with a latency
-Row = Mapping[str, Any]
 
 
 class Series(Struct, frozen=True):

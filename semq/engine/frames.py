@@ -3,14 +3,11 @@
 UMX-T attributes are in the content header; the body is the payload of a message, or the records of a packet.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from msgspec.structs import replace
 
 from semq.amqp.content import ContentHeader, Properties
 from semq.amqp.errors import AmqpError
-from semq.amqp.wire import encode_fields, long_string
+from semq.amqp.wire import FieldValue, Table, encode_fields, long_string
 from semq.errors import SemqError
 from semq.foreign_text import shortened
 from semq.seal.session import OVERHEAD
@@ -125,7 +122,7 @@ def check_carried(attributes: Attributes) -> None:
         raise _not_carried(error) from error
 
 
-def split_given(headers: Mapping[str, Any]) -> tuple[dict[str, object], bytes]:
+def split_given(headers: Table) -> tuple[dict[str, FieldValue], bytes]:
     """Return the headers with ``@`` of a document that does not arrive through AMQP, and the encoded others.
 
     Raises HeadersTooLarge, and BadAttribute if AMQP cannot carry them or if they are nested too deeply.

@@ -92,7 +92,7 @@ def log_service_links(variables: Mapping[str, str]) -> None:
 def exit_status(error: SemqError | KeyboardInterrupt | OSError, program: str) -> int:
     """Return the exit status for an error, and print its advice; an interrupt is a normal end.
 
-    An unusable path counts as an error of configuration. Any other OSError is raised again.
+    An unusable path counts as an error of configuration. Another OSError is raised again.
     """
     if isinstance(error, KeyboardInterrupt):
         return EXIT_OK

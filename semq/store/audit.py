@@ -3,7 +3,7 @@
 A trigger refuses every change of a line, and every deletion except by the housekeeping.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -24,7 +24,7 @@ class Line(Struct, frozen=True):
     via: str  #: means of sign-in: session, link, token, password, certificate, amqp
     peer: str  #: the network address of the user
     act: str
-    arguments: dict[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, object] = field(default_factory=dict)
     outcome: str = "done"  #: asked, done, refused, failed
     detail: str = ""
     asked: int | None = None  #: number of the line that was written before the act

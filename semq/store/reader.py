@@ -7,7 +7,7 @@ import asyncio
 import os
 import re
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -52,6 +52,13 @@ UNAVAILABLE = (psycopg.OperationalError, psycopg.InterfaceError, OperationalErro
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class Execute(Protocol):
+    """The function that runs a query on a database, such as ``Reader.execute``."""
+
+    async def __call__(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call ``query`` with a connection and the arguments."""
 
 
 def is_unavailable(error: Exception) -> bool:

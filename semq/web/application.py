@@ -1,7 +1,7 @@
 """The ASGI application: the routes of all parts, static files, and answers to requests without a route."""
 
+from os import PathLike, stat_result
 from pathlib import Path
-from typing import Any
 
 import structlog
 from starlette.applications import Starlette
@@ -32,8 +32,10 @@ STYLES = Path(semq.__file__).with_name("look.css")  # of all pages, and of repor
 class CachedFiles(StaticFiles):
     """Static files with a header Cache-Control."""
 
-    def file_response(self, *args: Any, **kwargs: Any) -> Response:
-        response = super().file_response(*args, **kwargs)
+    def file_response(
+        self, full_path: str | PathLike[str], stat_result: stat_result, scope: Scope, status_code: int = 200
+    ) -> Response:
+        response = super().file_response(full_path, stat_result, scope, status_code)
         response.headers.update(CACHED)
         return response
 

@@ -5,7 +5,6 @@ The table has the names of modules instead of the modules, because these modules
 
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 from starlette.routing import BaseRoute
@@ -41,10 +40,6 @@ def parts() -> list[Part]:
 
 def _part(mount: Mount) -> Part:
     module_name, _, name = mount.routes.partition(":")
-    module: Any = import_module(module_name)
-    folders = [
-        Path(module.__file__).parent,
-        *(Path(str(import_module(shown).__file__)).parent for shown in mount.shown),
-    ]
+    folders = [Path(str(import_module(shown).__file__)).parent for shown in (module_name, *mount.shown)]
     translations = [folder / "translations" for folder in folders]
-    return Part(mount.name, folders[0], translations, list(getattr(module, name)))
+    return Part(mount.name, folders[0], translations, list(getattr(import_module(module_name), name)))

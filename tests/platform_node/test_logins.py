@@ -1,6 +1,7 @@
 """Logins at the hub, as in the table in ``platform_node.logins``."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -30,7 +31,7 @@ USERS = [User(name, digest_of("right"), {"/": Permissions()}) for name in (NODE,
 NEAR, TLS, CLEAR = PeerInfo("127.0.0.1", 1), PeerInfo("192.0.2.1", 1, tls="TLSv1.3"), PeerInfo("192.0.2.1", 1)
 
 
-async def read_nothing(*_: object) -> None:
+async def read_nothing(*_: object, **__: object) -> Any:
     """Return None: there are no tokens or revocations."""
 
 

@@ -119,8 +119,8 @@ async def test_a_login_during_the_write_of_another_is_refused_with_it(inprocess:
     first.note_store("1.10008", "own", 1, must_not_refuse)
     await first.write_stores()
 
-    async def log_in_meanwhile(query: Callable[..., Any], *arguments: Any) -> Any:
-        recorded = await hub.control(query, *arguments)
+    async def log_in_meanwhile(query: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        recorded = await hub.control(query, *arguments, **named)
         if query is note_store and not refused:
             other.note_store("1.10008", "copy", 2, lambda error: refused.append("second"))
             with pytest.raises(SecondStore):

@@ -1,6 +1,6 @@
 """Messages as rows of tables and as lines.
 
-Any field of a node's answer may be absent: the node may have an older version.
+Each field of a node's answer may be absent: the node may have an older version.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

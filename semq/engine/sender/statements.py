@@ -1,7 +1,7 @@
 """Statements of one node about rows of this sender, and the check that it may make them (PROTOCOL.md section 5.1).
 
 Only the receiver of a message may state its arrival, at the message's own position; only the hub may state forwarding
-and custody. Any other statement is noted as a violation and changes nothing.
+and custody. Another statement is noted as a violation and changes nothing.
 """
 
 from collections.abc import Iterable

@@ -224,17 +224,11 @@ def _queue(key: Key, queue: AnyQueue, consumers: list[ChannelConsumer], document
             vhost=key[0], name=key[1], kind="service", consumers=len(consumers), unacked=unacked, ready=ready
         )
     return QueueRow(
-        vhost=key[0],
-        name=key[1],
-        kind="queue",
-        consumers=len(consumers),
-        unacked=queue.unacked,
-        ready=len(queue.ready),
-        durable=queue.durable,
-        auto_delete=queue.auto_delete,
+        vhost=key[0], name=key[1], kind="queue", consumers=len(consumers), unacked=queue.unacked,
+        ready=len(queue.ready), durable=queue.durable, auto_delete=queue.auto_delete,
         exclusive=queue.owner is not None,
         arguments={str(name): shortened(str(value), 200) for name, value in queue.arguments.items()},
-    )
+    )  # fmt: skip
 
 
 def consumers(server: AmqpServer) -> Iterator[Entry[ConsumerRow]]:
@@ -247,20 +241,10 @@ def consumers(server: AmqpServer) -> Iterator[Entry[ConsumerRow]]:
 
 def _consumer(key: Key, consumer: ChannelConsumer, session: BrokerSession) -> ConsumerRow:
     return ConsumerRow(
-        vhost=key[0],
-        queue=key[1],
-        tag=key[2],
-        peer=key[3],
-        channel=int(key[4]),
-        user=session.info.user,
-        client=_client_name(session),
-        connected_at=_connected_at(session),
-        prefetch=consumer.prefetch,
-        unacked=consumer.unacked,
-        acks=not consumer.no_ack,
-        exclusive=consumer.exclusive,
-        priority=consumer.priority,
-    )
+        vhost=key[0], queue=key[1], tag=key[2], peer=key[3], channel=int(key[4]), user=session.info.user,
+        client=_client_name(session), connected_at=_connected_at(session), prefetch=consumer.prefetch,
+        unacked=consumer.unacked, acks=not consumer.no_ack, exclusive=consumer.exclusive, priority=consumer.priority,
+    )  # fmt: skip
 
 
 def inbox_consumers(server: AmqpServer) -> Iterator[Entry[ConsumerRow]]:
@@ -278,17 +262,10 @@ def connections(server: AmqpServer) -> Iterator[Entry[ConnectionRow]]:
 def _connection(key: Key, session: BrokerSession) -> ConnectionRow:
     channels = list(session.channels.values())
     return ConnectionRow(
-        vhost=key[0],
-        user=key[1],
-        peer=key[2],
-        client=_client_name(session),
-        connected_at=_connected_at(session),
-        tls=session.info.peer.tls,
-        channels=len(channels),
-        published=session.published,
-        delivered=session.delivered,
+        vhost=key[0], user=key[1], peer=key[2], client=_client_name(session), connected_at=_connected_at(session),
+        tls=session.info.peer.tls, channels=len(channels), published=session.published, delivered=session.delivered,
         unacked=sum(len(channel.unacked) for channel in channels),
-    )
+    )  # fmt: skip
 
 
 def channels(server: AmqpServer) -> Iterator[Entry[ChannelRow]]:
@@ -300,15 +277,10 @@ def channels(server: AmqpServer) -> Iterator[Entry[ChannelRow]]:
 
 def _channel(key: Key, channel: BrokerChannel) -> ChannelRow:
     return ChannelRow(
-        vhost=key[0],
-        user=key[1],
-        peer=key[2],
-        number=channel.number,
+        vhost=key[0], user=key[1], peer=key[2], number=channel.number,
         mode="tx" if channel.transaction is not None else "confirm" if channel.confirms is not None else "",
-        prefetch=channel.prefetch,
-        unacked=len(channel.unacked),
-        consumers=len(channel.consumers),
-    )
+        prefetch=channel.prefetch, unacked=len(channel.unacked), consumers=len(channel.consumers),
+    )  # fmt: skip
 
 
 def exchanges(server: AmqpServer) -> Iterator[Entry[ExchangeRow]]:
@@ -321,14 +293,9 @@ def exchanges(server: AmqpServer) -> Iterator[Entry[ExchangeRow]]:
 
 def _exchange(key: Key, exchange: Exchange) -> ExchangeRow:
     return ExchangeRow(
-        vhost=key[0],
-        name=key[1],
-        type=exchange.shown_type,
-        durable=exchange.durable,
-        auto_delete=exchange.auto_delete,
-        internal=exchange.internal,
-        bindings=len(exchange.bindings),
-    )
+        vhost=key[0], name=key[1], type=exchange.shown_type, durable=exchange.durable,
+        auto_delete=exchange.auto_delete, internal=exchange.internal, bindings=len(exchange.bindings),
+    )  # fmt: skip
 
 
 def bindings(server: AmqpServer) -> Iterator[Entry[BindingRow]]:

@@ -14,6 +14,7 @@ import psycopg
 from msgspec import Struct
 from psycopg import sql
 from psycopg.adapt import Buffer
+from psycopg.rows import TupleRow
 
 from semq.seal.chain import LINES_MAX, START, ChainLink, add, begin
 from semq.seal.errors import LedgerChanged
@@ -116,7 +117,7 @@ async def insert_links(connection: psycopg.AsyncConnection, links: Iterable[Chai
             await copy.write_row((link.day, link.place, link.first, link.last, link.count, link.before, link.hash))
 
 
-def _link(row: Sequence[Any]) -> ChainLink:
+def _link(row: TupleRow) -> ChainLink:
     day, place, first, last, count, before, hash_ = row
     return ChainLink(day.isoformat(), place, first, last, count, bytes(before), bytes(hash_))
 

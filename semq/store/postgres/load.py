@@ -60,7 +60,7 @@ class Load:
         """``recent``: rows that need not be read; the load takes them."""
         self.batch: list[StatementCall] = []
         self._readers: list[ResultReader] = []
-        self._known: dict[str, dict[Any, Any]] = {}  # by field of ``Unit``
+        self._known: dict[str, dict[Any, object]] = {}  # by field of ``Unit``
         for name, plan in _PLANS.items():
             keys = getattr(needs, name)
             if keys:

@@ -95,9 +95,13 @@ def _received(late_before: ColumnElement[object]) -> Select[*tuple[object, ...]]
 def _counted(
     keys: Sequence[ColumnElement[object]], size: ColumnElement[int], at: ColumnElement[datetime], number: Number
 ) -> Select[*tuple[object, ...]]:
-    sums = (func.count().label("rows"), func.sum(size).label("bytes"))
-    firsts = (func.min(at).label("oldest"), func.min(number).label("id"))
-    return select(*keys, *sums, *firsts).group_by(*keys).order_by(func.count().desc()).limit(GROUPS_MAX)
+    figures = (func.sum(size).label("bytes"), func.min(at).label("oldest"), func.min(number).label("id"))
+    return (
+        select(*keys, func.count().label("rows"), *figures)
+        .group_by(*keys)
+        .order_by(func.count().desc())
+        .limit(GROUPS_MAX)
+    )
 
 
 def _outbound(row: TableRow, mark: str) -> CensusGroup:

@@ -5,7 +5,6 @@ since 1970 UTC.
 """
 
 from collections.abc import Mapping
-from datetime import datetime
 from enum import IntEnum
 from typing import cast
 
@@ -17,6 +16,7 @@ from semq.store.proof_tables import semq_certificate, semq_receipts, semq_sessio
 from semq.store.rows import MARKER, Event, KeptKey, KeptReceipts, Side
 from semq.store.tables import Columns, TableRow, semq_ledger, tb_0030, tb_0030_body, tb_0031, tb_0031_body
 from semq.store.views import submissions
+from semq.store.views.submissions import moment_ms
 from semq.umx_t.grids import SenderEvent
 from semq.umx_t.pieces import PIECES_USER
 from semq.umx_t.short_name import short_name
@@ -143,10 +143,6 @@ def _address(node: str, user: str) -> str:
     return f"{node}/{user}" if user else node
 
 
-def _ms(moment: datetime | None) -> int | None:
-    return None if moment is None else round(moment.timestamp() * 1000)
-
-
 # Columns that are not facts, or are facts under another name.
 LEFT_OUT = frozenset({"inc", "dest", "dest_user", "target_user", "store", "src_object_id", "object_id", "bref"})
 
@@ -160,7 +156,7 @@ def _facts(row: TableRow, side: str) -> dict[str, object]:
         if name in NAMES:
             facts[name] = None if value is None else NAMES[name](value).name
         elif name.endswith("_at"):
-            facts[name] = _ms(value)
+            facts[name] = moment_ms(value)
         elif name == "digest":
             facts[name] = bytes(value).hex()
         else:
@@ -181,18 +177,11 @@ def _line(row: TableRow) -> TracedLine:
         detail = ""
     detail = DETAIL_WORDS.get(detail, detail)
     return {
-        "at": round(row.at.timestamp() * 1000),
-        "side": Side(row.side).name.lower(),
-        "event": event.name,
-        "words": words,
-        "att": row.att,
-        "target": row.target,
-        "lk1": row.lk1,
-        "app_key": "/".join(key) if any(key) else "",
-        "digest": bytes(row.digest).hex(),
-        "size": row.size,
+        "at": round(row.at.timestamp() * 1000), "side": Side(row.side).name.lower(), "event": event.name,
+        "words": words, "att": row.att, "target": row.target, "lk1": row.lk1,
+        "app_key": "/".join(key) if any(key) else "", "digest": bytes(row.digest).hex(), "size": row.size,
         "detail": detail,
-    }
+    }  # fmt: skip
 
 
 # Events whose detail may be the name of a ``SenderEvent``, which says no more than the event: it is left out.

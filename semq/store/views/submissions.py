@@ -256,11 +256,11 @@ def _facts(row: TableRow) -> MessageRow:
     node, _, user = row.target.partition("/")
     target = node if "." in node else f"1.{node}"
     reason = _reason(row)
-    at = _ms(row.submitted_at)
+    at = moment_ms(row.submitted_at)
     lk0 = row.lk0 if (is_refused or row.is_named) and row.lk0 else f"{PREFIX}{row.number}"
     is_counted = row.pieces_left is not None  # older nodes have not stored the number of pieces
     pieces = {"pieces": {"count": row.pieces, "delivered": row.pieces - row.pieces_left}} if is_counted else {}
-    not_before = None if row.is_in_pieces else _ms(row.not_before)
+    not_before = None if row.is_in_pieces else moment_ms(row.not_before)
     since = row.waits_since or (max(row.before_since, row.submitted_at) if row.before_code else None)
     facts = pieces | {
         "side": "outbound",
@@ -291,8 +291,8 @@ def _facts(row: TableRow) -> MessageRow:
         "has_payload": True,
         "accepted_at": at,
         "at": at,
-        "waits_since": None if is_refused else _ms(since),
-        "failed_at": _ms(row.refused_at),
+        "waits_since": None if is_refused else moment_ms(since),
+        "failed_at": moment_ms(row.refused_at),
     }
     return cast(MessageRow, facts)
 
@@ -319,5 +319,6 @@ def _reason(row: TableRow) -> list[str] | None:
     return [WAITS_BEHIND, waiting]
 
 
-def _ms(moment: datetime | None) -> int | None:
+def moment_ms(moment: datetime | None) -> int | None:
+    """Return milliseconds since 1970 UTC."""
     return None if moment is None else round(moment.timestamp() * 1000)

@@ -190,7 +190,7 @@ class Connection(HttpToolsProtocol):
     def _expect_head(self) -> None:
         """Limit the wait for the next head, if the client has sent bytes between two requests.
 
-        Any byte stops uvicorn's own timer for idle connections.
+        Each byte stops uvicorn's own timer for idle connections.
         """
         cycle: RequestResponseCycle | None = self.cycle  # None before the first request
         is_idle = cycle is not None and cycle.response_complete and not cycle.more_body

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from typing import Never
 
 import pytest
 from sqlalchemy import Connection, func, text, update
@@ -163,7 +164,7 @@ async def cut_off(hub: HubNode) -> Callable[[], None]:
     assert member is not None
     execute = member.execute
 
-    async def away(*_: object) -> None:
+    async def away(*_: object, **__: object) -> Never:
         raise StoreUnavailable
 
     member.execute = away

@@ -7,15 +7,16 @@ other names come from ``rows``. The functions are compiled at import, to be as f
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import fields
 from sqlalchemy import Table
 
 from semq.compiled import compiled
 
 ToValues = Callable[[Any], tuple[Any, ...]]
-FromValues = Callable[[tuple[Any, ...]], Any]
+R = TypeVar("R", bound=Struct)
 
 OUTBOUND = """
 columns                                    | field       | written as                                               | read as                                               | packed as
@@ -119,12 +120,12 @@ def writer(lines: list[RowField], table: Table, names: Mapping[str, object]) -> 
     return function
 
 
-def reader(lines: list[RowField], row: type, names: Mapping[str, object]) -> FromValues:
+def reader(lines: list[RowField], row: type[R], names: Mapping[str, object]) -> Callable[[tuple[object, ...]], R]:
     """Return the function from the values of all columns to a row. Raises KeyError for a field without columns."""
     read = {line.field: line.read for line in lines}
     arguments = ", ".join(read[field.name] for field in fields(row))
     body = [f"{', '.join(columns_of(lines))} = values", f"return {row.__name__}({arguments})"]
-    function: FromValues = compiled(row.__name__, "values", body, {**names, row.__name__: row})
+    function: Callable[[tuple[object, ...]], R] = compiled(row.__name__, "values", body, {**names, row.__name__: row})
     return function
 
 
