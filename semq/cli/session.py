@@ -4,7 +4,7 @@ import asyncio
 import getpass
 import inspect
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -76,12 +76,19 @@ class Session(Struct, frozen=True):
     timeout_s: float
     incomplete: list[IncompleteAnswer] = field(default_factory=list)  #: an error for each incomplete answer of a hub
 
-    async def ask(self, operation: str, *, repeat: bool = True, **arguments: object) -> Any:
+    async def ask(self, operation: str, **arguments: object) -> Any:
         """Run an operation of the node and return its result; arguments that are None are left out.
 
-        ``repeat``: send the request again after a lost connection. If some stores of a hub do not answer, this returns
+        The request is sent again after a lost connection. If some stores of a hub do not answer, this returns
         the result of the stores that answer, and `on_node` raises IncompleteAnswer after the command has printed it.
         """
+        return await self._request(operation, arguments, repeat=True)
+
+    async def ask_once(self, operation: str, **arguments: object) -> Any:
+        """Do what ``ask`` does, without a second request after a lost connection."""
+        return await self._request(operation, arguments, repeat=False)
+
+    async def _request(self, operation: str, arguments: Mapping[str, object], *, repeat: bool) -> Any:
         given = {name: value for name, value in arguments.items() if value is not None}
         try:
             return await self.client.request(
@@ -93,7 +100,7 @@ class Session(Struct, frozen=True):
             self.incomplete.append(error)
             return error.result
 
-    async def read(self, type_: type[T], operation: str, **arguments: Any) -> T:
+    async def read(self, type_: type[T], operation: str, **arguments: object) -> T:
         """Run an operation as ``ask`` does; return its result as a struct. Raises UnreadableAnswer."""
         return read_answer(type_, await self.ask(operation, **arguments))
 
@@ -106,9 +113,9 @@ class Session(Struct, frozen=True):
                 break
         return rows[:limit]
 
-    async def pages(self, operation: str, limit: int, **arguments: Any) -> "AsyncIterator[list[MessageRow]]":
+    async def pages(self, operation: str, limit: int, **arguments: object) -> "AsyncIterator[list[MessageRow]]":
         """Yield the pages of a list, each with at most ``limit`` rows."""
-        place: dict[str, Any] | None = {}
+        place: Mapping[str, int] | None = {}
         while place is not None:
             page = await self.ask(operation, limit=limit, **arguments, **place)
             yield page["rows"]

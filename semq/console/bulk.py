@@ -188,7 +188,7 @@ def recent(visit: Visit) -> list[BulkAct]:
     return [act for act in reversed(list(_acts.get(visit.web, {}).values())) if act.state != "prepared"]
 
 
-async def interrupted(visit: Visit) -> list[dict[str, Any]]:
+async def interrupted(visit: Visit) -> list[dict[str, object]]:
     """Return the audit lines of acts that earlier processes have begun and not ended, the newest first."""
     audit_lines = await visit.read(lines, AuditFilter(act=AUDIT_PREFIX, limit=LINES_MAX))
     own_lines = {act.asked_line for act in _acts.get(visit.web, {}).values()}

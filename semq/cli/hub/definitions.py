@@ -65,7 +65,7 @@ async def import_(
         _confirm(session, compared)
     version = compared["version"]
     expect = version if expect is None else expect
-    answer = await session.ask("definitions.import", repeat=False, document=text, why=why, expect=expect)
+    answer = await session.ask_once("definitions.import", document=text, why=why, expect=expect)
     already = " already, with this text" if answer["version"] == version else ""
     session.out.result(answer, *answer["changes"], f"version {answer['version']} is in force{already}")
 

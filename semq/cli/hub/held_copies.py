@@ -6,7 +6,7 @@ command can be repeated.
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -109,8 +109,8 @@ async def resend(
 
 
 async def _act(
-    session: Session, operation: str, ids: list[str] | None, filters: dict[str, Any], arguments: dict[str, Any], *,
-    everything: bool, dry_run: bool,
+    session: Session, operation: str, ids: list[str] | None, filters: dict[str, object], arguments: dict[str, object],
+    *, everything: bool, dry_run: bool,
 ) -> None:  # fmt: skip
     """Act on the named copies, the selected copies, or all copies; print the number of copies with each result."""
     refuse_names_with_selection(ids, is_selected=everything or bool(filters))
@@ -125,7 +125,7 @@ async def _act(
     counts: Counter[str] = Counter()
     if ids:
         for start in range(0, len(ids), BATCH):
-            answer = await session.ask(operation, repeat=False, ids=ids[start : start + BATCH], **arguments)
+            answer = await session.ask_once(operation, ids=ids[start : start + BATCH], **arguments)
             counts.update(answer["counts"])
     else:
         answer, total = {"after": 0, "done": False}, 0
@@ -143,7 +143,7 @@ async def _act(
         raise typer.Exit(1)
 
 
-async def _count(session: Session, filters: dict[str, Any]) -> None:
+async def _count(session: Session, filters: dict[str, object]) -> None:
     rows = await session.ask("held.count", **filters)
     print_rows(session.out, COUNT_COLUMNS, rows, _count_cells)
     if not session.out.as_json:
@@ -167,7 +167,7 @@ def _cells(row: Mapping[str, object]) -> tuple[object, ...]:
 
 def _filter(
     target: str | None, source: str | None, older_than: str | None, type: str | None, key: str | None, parked: bool
-) -> dict[str, Any]:
+) -> dict[str, object]:
     given = {
         "target": target,
         "source": source,

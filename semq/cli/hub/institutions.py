@@ -58,7 +58,7 @@ async def token(
     ] = None,
 ) -> None:
     """Create a single-use token for the enrolment of one institution's node. It cannot be shown again."""
-    answer = await session.ask("nodes.token", repeat=False, node=institution, names=name, hours=hours)
+    answer = await session.ask_once("nodes.token", node=institution, names=name, hours=hours)
     session.out.facts(answer)
     if not session.out.as_json:
         session.out.notice("Send token and fingerprint to the operator of the node by a confidential channel.")
@@ -68,7 +68,7 @@ async def token(
 @on_node
 async def rebind(session: Session, institution: Institution) -> None:
     """Accept a new store of an institution's node, after its database was replaced on purpose."""
-    answer = await session.ask("nodes.rebind", repeat=False, node=institution)
+    answer = await session.ask_once("nodes.rebind", node=institution)
     session.out.result(answer, f"{answer['node']}  may log in with a new store")
 
 
@@ -136,7 +136,7 @@ async def add(
     ] = 1.0,
 ) -> None:
     """Add a store, or change its weight. Homes move only by `balance` or `move`."""
-    answer = await session.ask("stores.add", repeat=True, store=store, weight=weight)
+    answer = await session.ask("stores.add", store=store, weight=weight)
     session.out.result(answer, f"{answer['store']}  has weight {answer['weight']:g}")
 
 
@@ -148,7 +148,7 @@ async def move(
     institutions: Annotated[list[str], typer.Argument(metavar="NODE...", help="Numbers of institutions.")],
 ) -> None:
     """Make a store the home of institutions. Their former home still delivers the copies that it has (see `list`)."""
-    _print_moves(session, await session.ask("stores.move", repeat=True, store=store, nodes=institutions))
+    _print_moves(session, await session.ask("stores.move", store=store, nodes=institutions))
 
 
 @stores.command()
@@ -158,7 +158,7 @@ async def balance(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the homes that would move.")] = False,
 ) -> None:
     """Move homes until each store has its share by weight; a store with weight 0 loses all homes."""
-    _print_moves(session, await session.ask("stores.balance", repeat=True, dry_run=dry_run))
+    _print_moves(session, await session.ask("stores.balance", dry_run=dry_run))
 
 
 def _print_moves(session: Session, answer: dict[str, Any]) -> None:
@@ -178,7 +178,7 @@ async def retire(
     Senders that have the payload send the documents of that store again. Senders without it (@Ack2=0) ask the receiver;
     a document that has not arrived ends LOST. Receivers stop waiting for acknowledgements from that store.
     """
-    answer = await session.ask("stores.retire", repeat=True, store=store, why=why)
+    answer = await session.ask("stores.retire", store=store, why=why)
     repeated = " (it was retired before)" if answer["was_retired"] else ""
     session.out.result(
         answer, f"{answer['store']}  is retired{repeated}: nodes are informed at their next inquiry, within an hour"

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -96,7 +96,7 @@ async def verify_ledger(
 
     Lines missing at the end are found only if they were removed while the node was running, or with --head.
     """
-    days: dict[str, Any] = {"from": since, "to": until}  # `from` is a keyword of Python
+    days: dict[str, object] = {"from": since, "to": until}  # `from` is a keyword of Python
     answer = await session.ask("ledger.verify", head=head, **days)
     dates = f" of the days {answer['from']} to {answer['to']} (UTC)" if answer.get("to") else ""
     lines = counted(answer["lines"], "line")

@@ -17,7 +17,7 @@ async def cancel(session: Session, id: Id, why: Why = "") -> None:
     """Cancel a message that has not arrived yet; its outcome will show whether it was cancelled in time. A scheduled
     document, or a waiting submission by SQL (sql-NUMBER), is withdrawn.
     """
-    answer = await session.ask("msg.cancel", repeat=False, id=id, why=why)
+    answer = await session.ask_once("msg.cancel", id=id, why=why)
     effect = "is withdrawn; it was not sent" if answer.get("withdrawn") else "is being cancelled"
     session.out.result(answer, f"{name_of(answer)}  {effect}")
 
@@ -47,10 +47,10 @@ async def resend(session: Session, id: Id, why: Why = "") -> None:
 @on_node
 async def inquire(session: Session, id: Id) -> None:
     """Send an inquiry about a message now, before its scheduled time."""
-    answer = await session.ask("msg.inquire", repeat=False, id=id)
+    answer = await session.ask_once("msg.inquire", id=id)
     session.out.result(answer, f"{name_of(answer)}  inquiry sent")
 
 
 async def _act(session: Session, operation: str, name: str, why: str, effect: str) -> None:
-    answer = await session.ask(operation, repeat=False, id=name, why=why)
+    answer = await session.ask_once(operation, id=name, why=why)
     session.out.result(answer, f"{name_of(answer)}  {effect}")

@@ -65,7 +65,7 @@ async def show(session: Session, id: Id) -> None:
 async def park(session: Session, id: Id, why: Why = "") -> None:
     """Park a received document that its application cannot process: `requeue` returns it, `remove` ends it."""
     shown = await session.ask("msg.show", id=id)
-    await session.ask("failed.park", repeat=False, id=shown["lk0"], error=why)
+    await session.ask_once("failed.park", id=shown["lk0"], error=why)
     session.out.result({"parked": [shown["lk0"]]}, f"{name_of(shown)}  is parked")
 
 
@@ -96,7 +96,7 @@ async def remove(
 
 
 async def _act(
-    session: Session, operation: str, ids: list[str] | None, everything: bool, filters: dict[str, Any], why: str
+    session: Session, operation: str, ids: list[str] | None, everything: bool, filters: dict[str, str | None], why: str
 ) -> None:
     """Act on the named documents, on those that the filters select, or on all."""
     refuse_names_with_selection(ids, is_selected=everything or any(value is not None for value in filters.values()))
@@ -142,7 +142,7 @@ class FailedDocumentActs:
         names = [name for name in listed if name not in self.lk0s and name not in resubmitted]
         for start in range(0, len(names), BATCH):
             batch = names[start : start + BATCH]
-            answer = await self._session.ask(self._operation, repeat=False, ids=batch, why=self._why)
+            answer = await self._session.ask_once(self._operation, ids=batch, why=self._why)
             self.done += answer[self._operation.partition(".")[2] + "d"]
             self.became |= answer.get("became") or {}
         self.lk0s |= {name: listed[name] for name in names}

@@ -115,7 +115,7 @@ async def drain(session: Session) -> None:
     """Stop accepting documents, and wait until none is under way, so that the node can be stopped. Exit status 1: some
     are under way after --timeout seconds.
     """
-    answer = await session.ask("node.drain", repeat=False, timeout_s=session.timeout_s)
+    answer = await session.ask_once("node.drain", timeout_s=session.timeout_s)
     session.out.result(
         answer,
         "drained: no document is under way" if answer.get("drained") else "not drained yet: documents are under way",
@@ -133,7 +133,7 @@ async def reload(
     """Read the configuration file again. Users, new virtual hosts, institutions, partners, alerts and some limits
     change at once; other settings change at the next start.
     """
-    answer = await session.ask("node.reload", dry_run=dry_run, repeat=False)
+    answer = await session.ask_once("node.reload", dry_run=dry_run)
     effect = "would change" if dry_run else "changed"
     rows = [(key, effect) for key in answer["changed"]] + [(key, "at the next start") for key in answer["restart"]]
     rows += [(f"user {name}", "disconnected") for name in answer["ended"]]

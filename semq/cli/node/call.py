@@ -36,7 +36,7 @@ async def call(
         await _describe(session, operation)
         return
     given = dict(read_argument(word) for word in arguments or ())
-    session.out.data(await session.ask(operation, repeat=False, **given))
+    session.out.data(await session.ask_once(operation, **given))
 
 
 def read_argument(word: str) -> tuple[str, object]:

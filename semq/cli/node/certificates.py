@@ -55,11 +55,11 @@ async def trust(
     """
     if add is not None:
         try:
-            await session.ask("trust.add", repeat=False, pem=add.read_text("ascii"))
+            await session.ask_once("trust.add", pem=add.read_text("ascii"))
         except (OSError, UnicodeDecodeError) as error:
             raise UnusableFile(file=str(add), fault=str(error)) from error
     if remove is not None:
-        await session.ask("trust.remove", repeat=False, fingerprint=remove)
+        await session.ask_once("trust.remove", fingerprint=remove)
     answer = await session.ask("trust.list")
     if pem and not session.out.as_json:
         session.out.text(answer["pem"].rstrip())
@@ -71,7 +71,7 @@ async def trust(
 @on_node
 async def renew(session: Session) -> None:
     """Renew the certificate of the node now, even if it is not due."""
-    answer = await session.ask("cert.renew", repeat=False)
+    answer = await session.ask_once("cert.renew")
     session.out.result(answer, f"{answer['node']}  renewed, valid until {local_time(answer['not_after'])}")
 
 
@@ -79,7 +79,7 @@ async def renew(session: Session) -> None:
 @on_node
 async def rotate(session: Session) -> None:
     """Activate the certificate in slot next. The active one moves to slot previous."""
-    answer = await session.ask("cert.rotate", repeat=False)
+    answer = await session.ask_once("cert.rotate")
     session.out.result(
         answer,
         f"{answer['node']}  active now: serial {answer['serial']}, valid until {local_time(answer['not_after'])}",
@@ -101,7 +101,7 @@ async def revoke(
         session.out.notice(line)
     if not yes and not session.out.as_json and sys.stdin.isatty():
         typer.confirm("Revoke? The institution then needs a token and `semq node enroll`.", abort=True, err=True)
-    answer = await session.ask("cert.revoke", repeat=False, which=which, why=why)
+    answer = await session.ask_once("cert.revoke", which=which, why=why)
     session.out.result(answer, f"revoked: {' '.join(answer['revoked']) or 'none, because all were revoked before'}")
 
 

@@ -21,7 +21,7 @@ async def create(
     inbox: Annotated[str | None, typer.Option(metavar="USER", help="The only inbox that the token may open.")] = None,
 ) -> None:
     """Create a token and print its text, which cannot be shown again."""
-    created = await session.ask("token.create", repeat=False, name=name, scopes=scope, days=days, inbox=inbox)
+    created = await session.ask_once("token.create", name=name, scopes=scope, days=days, inbox=inbox)
     session.out.result(created, created["token"])
     if not session.out.as_json:
         scopes = ", ".join(created["scopes"])

@@ -64,11 +64,11 @@ async def enable(session: Session, name: Name) -> None:
 
 
 async def _change(session: Session, operation: str, name: str, done: str, **arguments: object) -> None:
-    session.out.result(await session.ask(operation, repeat=False, name=name, **arguments), done)
+    session.out.result(await session.ask_once(operation, name=name, **arguments), done)
 
 
 async def _print_password(session: Session, operation: str, name: str, **arguments: object) -> None:
-    answer = await session.ask(operation, repeat=False, name=name, **arguments)
+    answer = await session.ask_once(operation, name=name, **arguments)
     session.out.result(answer, answer["password"])
     if not session.out.as_json:
         given = ", ".join(answer["roles"])

@@ -39,7 +39,7 @@ def _row(row: dict[str, object]) -> tuple[object, ...]:
 @on_node
 async def reload(session: Session) -> None:
     """Read the file again: start new institutions, stop removed ones, reload the others."""
-    answer = await session.ask("server.reload", repeat=False)
+    answer = await session.ask_once("server.reload")
     if session.out.as_json:
         session.out.data(answer)
         return
@@ -62,5 +62,5 @@ async def restart(
     session: Session, institution: Annotated[str, typer.Argument(metavar="ID", help="The institution's number.")]
 ) -> None:
     """Stop the node of one institution and start it with the current file, in the background."""
-    answer = await session.ask("server.restart", repeat=False, institution=institution)
+    answer = await session.ask_once("server.restart", institution=institution)
     session.out.result(answer, f"{answer['institution']}  is being restarted; `semq server list` shows its state")

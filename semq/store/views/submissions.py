@@ -263,37 +263,17 @@ def _facts(row: TableRow) -> MessageRow:
     not_before = None if row.is_in_pieces else moment_ms(row.not_before)
     since = row.waits_since or (max(row.before_since, row.submitted_at) if row.before_code else None)
     facts = pieces | {
-        "side": "outbound",
-        "name": short_name(lk0) or lk0,
-        "direction": Direction.OWN.name,
-        "id": parse_lk0(lk0).object_id if lk0 == row.lk0 else lk0,
-        "lk0": lk0,
-        "submission": row.number,
-        "state": _state(is_refused, bool(row.is_in_pieces), not_before, reason),
-        "not_before": not_before,
-        "expires_at": int(row.expires or 0) or None,
-        "source": ".".join(lk0.split(".")[:2]) if lk0 == row.lk0 else "",
-        "target": f"{target}/{user}" if user else target,
-        "save_fwd": SaveFwd(row.save_fwd).value,
-        "ack2": bool(row.ack2),
-        "ss_status": None,
-        "outcome": REJECTED if is_refused else None,
-        "reason": reason,
-        "order_key": row.order_key,
-        "app_key": row.app_key,
-        "token": row.token,
-        "size": row.whole_size if is_counted else row.size,
-        "digest": "",
-        "att": 0,
-        "held": False,
-        "parked": False,
-        "void": False,
-        "has_payload": True,
-        "accepted_at": at,
-        "at": at,
-        "waits_since": None if is_refused else moment_ms(since),
-        "failed_at": moment_ms(row.refused_at),
-    }
+        "side": "outbound", "name": short_name(lk0) or lk0, "direction": Direction.OWN.name,
+        "id": parse_lk0(lk0).object_id if lk0 == row.lk0 else lk0, "lk0": lk0, "submission": row.number,
+        "state": _state(is_refused, bool(row.is_in_pieces), not_before, reason), "not_before": not_before,
+        "expires_at": int(row.expires or 0) or None, "source": ".".join(lk0.split(".")[:2]) if lk0 == row.lk0 else "",
+        "target": f"{target}/{user}" if user else target, "save_fwd": SaveFwd(row.save_fwd).value,
+        "ack2": bool(row.ack2), "ss_status": None, "outcome": REJECTED if is_refused else None, "reason": reason,
+        "order_key": row.order_key, "app_key": row.app_key, "token": row.token,
+        "size": row.whole_size if is_counted else row.size, "digest": "", "att": 0, "held": False, "parked": False,
+        "void": False, "has_payload": True, "accepted_at": at, "at": at,
+        "waits_since": None if is_refused else moment_ms(since), "failed_at": moment_ms(row.refused_at),
+    }  # fmt: skip
     return cast(MessageRow, facts)
 
 

@@ -6,8 +6,7 @@ query of a GET, unless an argument is an object or a list of objects.
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
-from functools import cache
-from typing import Any
+from functools import cache, partial
 
 import msgspec
 from starlette.requests import Request
@@ -32,19 +31,15 @@ def endpoints_of(table: Mapping[str, Operation]) -> Iterator[Endpoint]:
         result, definitions_of_result = schemas_of(row.answer)
         path = "/" + row.name.replace(".", "/")
         body = {JSON: {"$ref": f"#/components/schemas/{row.arguments.__name__}"}}
-        common: dict[str, Any] = {
-            "rights": (row.role,),
-            "act": row.name if row.is_recorded else "",
-            "definitions": definitions | definitions_of_result,
-            "result": result,
-        }
+        endpoint = partial(
+            Endpoint, rights=(row.role,), act=row.name if row.is_recorded else "", result=result,
+            definitions=definitions | definitions_of_result,
+        )  # fmt: skip
         if row.kind is Kind.LOOK and not has_nested(schema):
             query = tuple(parameters(schema))
-            yield Endpoint(
-                "GET", path, row.name, row.summary, _by_query(row), parameters=query, answers=ANSWERS, **common
-            )
+            yield endpoint("GET", path, row.name, row.summary, _by_query(row), parameters=query, answers=ANSWERS)
         post = f"{row.name}.post"
-        yield Endpoint("POST", path, post, row.summary, _by_body(row), body=body, answers=ANSWERS_TO_BODY, **common)
+        yield endpoint("POST", path, post, row.summary, _by_body(row), body=body, answers=ANSWERS_TO_BODY)
 
 
 def schemas(row: Operation) -> tuple[Schema, Schema]:
