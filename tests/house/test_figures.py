@@ -14,10 +14,10 @@ TEMPLATE = "variables of a page or a chart"
 # Room | how often it has the type ``dict[str, Any]``, at most (lower it when it has fewer) | why
 DICT_ANY = {
     "semq.amqp": (2, HEADERS), "semq.umx_t": (2, HEADERS), "semq.broker": (4, HEADERS), "semq.app": (2, HEADERS),
-    "local_node.doors": (2, HEADERS), "local_node": (6, JSON_IN), "platform_node": (2, JSON_IN),
-    "semq.cli": (18, SHOWN), "semq.config": (4, "sections of a TOML file, before they are checked"),
-    "semq.console": (6, TEMPLATE), "semq.web": (8, "JSON schemas, forms and arguments of the HTTP API"),
-    "semq.store": (5, SQL), "semq.engine": (2, "parameters of errors and of constructors"),
+    "local_node.doors": (2, HEADERS), "local_node": (4, JSON_IN), "platform_node": (2, JSON_IN),
+    "semq.cli": (9, SHOWN), "semq.config": (4, "sections of a TOML file, before they are checked"),
+    "semq.console": (5, TEMPLATE), "semq.web": (7, "JSON schemas, forms and arguments of the HTTP API"),
+    "semq.store": (4, SQL), "semq.engine": (2, "parameters of errors and of constructors"),
     "semq.service": (2, JSON_IN), "semq.folders": (1, JSON_IN), "semq.legacy": (4, "rows of unknown tables"),
     "semq.demo": (1, SHOWN), "spark_reconcile": (2, SQL),
 }  # fmt: skip

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -32,7 +32,10 @@ async def diff(session: Session, file: FileArgument) -> None:
     answer = await session.ask("definitions.diff", document=_read(file))
     changes = answer["changes"] or ["nothing would change"]
     session.out.result(
-        answer, *changes, *_pair_lines(answer), f"compared with version {answer['version']}, which is in force"
+        answer,
+        *changes,
+        *_pair_lines(answer["stops"], answer["stops_whole"]),
+        f"compared with version {answer['version']}, which is in force",
     )
     if answer["changes"]:
         raise typer.Exit(1)
@@ -59,10 +62,10 @@ async def import_(
     """
     text = _read(file)
     compared = await session.ask("definitions.diff", document=text)
-    for line in _pair_lines(compared):
+    for line in _pair_lines(compared["stops"], compared["stops_whole"]):
         session.out.notice(line)
     if compared["stops"] and not yes:
-        _confirm(session, compared)
+        _confirm(session, compared["stops"])
     version = compared["version"]
     expect = version if expect is None else expect
     answer = await session.ask_once("definitions.import", document=text, why=why, expect=expect)
@@ -70,19 +73,18 @@ async def import_(
     session.out.result(answer, *answer["changes"], f"version {answer['version']} is in force{already}")
 
 
-def _confirm(session: Session, compared: dict[str, Any]) -> None:
+def _confirm(session: Session, stops: list[str]) -> None:
     """Ask whether pairs may stop or lose types. Raises PairsWouldStop with --json or without a terminal."""
     if session.out.as_json or not sys.stdin.isatty():
-        raise PairsWouldStop(pairs=len(compared["stops"]), first=compared["stops"][0])
+        raise PairsWouldStop(pairs=len(stops), first=stops[0])
     typer.confirm("Import these definitions?", abort=True, err=True)
 
 
-def _pair_lines(compared: dict[str, Any]) -> list[str]:
+def _pair_lines(pairs: list[str], is_whole: bool) -> list[str]:
     """Return lines about the pairs of institutions that could no longer send, or no longer send all types."""
-    pairs = compared["stops"]
     if not pairs:
         return []
-    at_least = "" if compared["stops_whole"] else "at least "
+    at_least = "" if is_whole else "at least "
     types = ", or not the types in brackets" if any(pair.endswith(")") for pair in pairs) else ""
     lines = [f"! {at_least}{counted(len(pairs), 'pair')} of institutions could no longer send{types}:"]
     lines += [f"!   {pair}" for pair in pairs[:PAIRS_MAX]]
