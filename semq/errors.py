@@ -19,7 +19,7 @@ A ``code`` is never reused. The first line of a docstring is the sentence shown 
 | 6000–6999 | reconciliation                                                                |
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from errno import EDQUOT, ENOSPC
 from typing import Any, ClassVar, Self
 
@@ -56,7 +56,7 @@ def fact_text(value: object) -> str:
     if isinstance(value, Mapping):
         value = [f"{name}={item}" for name, item in value.items()]
     # Not every tuple: an address or a locator has a text of its own.
-    if isinstance(value, list | set | frozenset) or type(value) is tuple:
+    if isinstance(value, Iterable) and type(value) in (list, tuple, set, frozenset):
         return ", ".join(map(str, value))
     return str(value)
 

@@ -111,7 +111,7 @@ def split_records(packet: Packet, peer: Address, here: Address) -> tuple[PlacedR
     placed_records: PlacedRecords = []
     faults: list[tuple[str, str]] = []
     for place, record in enumerate(packet.records):
-        ident = str(getattr(record, "ident", ""))
+        ident: str = getattr(record, "ident", "")
         if fault := _fault(kind_of(record) if kind_of else None, speaker, prefixes, ident):
             faults.append((ident, fault))
         else:
