@@ -211,7 +211,7 @@ def _facts(visit: Visit, row: MessageRow) -> Iterator[tuple[str, object]]:
             if name.endswith(TIMES)
             else _("yes")
             if value is True
-            else (f"{value}: {_(words)}" if words else str(value)),
+            else (f"{value}{_(': ')}{_(words)}" if words else str(value)),
         )
 
 
