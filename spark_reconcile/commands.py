@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Arguments = argparse.Namespace
 CONFIG_VARIABLE = "SEMQ_CONFIG"  # environment variable of all commands of semq
-DESCRIPTION = "Compare what sender, hub and receiver recorded about each message of a business date."
+DESCRIPTION = "Compare what sender, hub and receiver recorded about each document of a business date."
 EXIT_STATUSES = (
     "exit status: 0 published and thresholds met, other commands: success; 3 a threshold is exceeded, the volume is "
     "implausible, or dates of a backfill failed in different ways; 4 a required source or a run is missing; 5 another "
@@ -89,7 +89,7 @@ OPTIONS: dict[str, Mapping[str, Any]] = {
     "--type-in-clear": {"action": "store_true", "help": "include domain, type and subtype of AppKeys in clear"},
     "--signed-by": {"action": "append", "default": [], "type": Path, "metavar": "FILE",
                     "help": "a node's TOML file; the node's key signs its changed extract; repeatable"},
-    "--out": {"metavar": "FOLDER", "help": "folder for a Parquet table of all changed messages"},
+    "--out": {"metavar": "FOLDER", "help": "folder for a Parquet table of all changed documents"},
     "old": {"help": "name of a run, or current"},
     "new": {"help": "name of a run, or current"},
 }  # fmt: skip
@@ -111,7 +111,7 @@ def _print_message(text: str) -> None:
 def _run(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> CommandResult:
     result = _reconcile(_date(arguments, settings, clock), arguments, settings, clock)
     counts = ", ".join(f"{name} {count:,}" for name, count in result.verdicts.items() if count)
-    _print_message(f"{result.business_date}: {result.outcome}; {result.messages:,} messages: {counts or 'none'}")
+    _print_message(f"{result.business_date}: {result.outcome}; {result.messages:,} documents: {counts or 'none'}")
     _print_message(f"report: {result.report}")
     return result.exit_code, result.facts()
 
@@ -233,7 +233,7 @@ def _diff(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> Co
     old, new = runs.find(reports, day, arguments.old), runs.find(reports, day, arguments.new)
     changed = Place.at(arguments.out) / "changed.parquet" if arguments.out else None
     if changed is not None and changed.exists():
-        raise BadRunRequest("The folder already contains changed messages, perhaps of other runs.", folder=str(changed))
+        raise BadRunRequest("The folder already has changed documents, perhaps of other runs.", folder=str(changed))
     spark = session.start(master=arguments.master, memory=arguments.memory)
     with session.semq_errors():
         difference = diff(spark, old, new)
@@ -242,7 +242,7 @@ def _diff(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> Co
             changed.make_reproducible()
     for move in difference["moves"]:
         _print_message("{messages:>12,}  {old} -> {new}".format(**move))
-    _print_message(f"{difference['changed']:,} messages changed")
+    _print_message(f"{difference['changed']:,} documents changed")
     return 0, difference
 
 

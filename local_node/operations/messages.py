@@ -1,4 +1,4 @@
-"""Operations on a local node's own messages: cancel, hold, release, resend, requeue, remove, drain."""
+"""Operations on a local node's own documents: cancel, hold, release, resend, requeue, remove, drain."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
@@ -60,7 +60,7 @@ class DrainNode(Arguments, frozen=True, kw_only=True):
 
 
 class ActedOn(OperationAnswer, frozen=True, kw_only=True):
-    """The message of an act; one of the other fields says what happens to it."""
+    """The document of an act; one of the other fields says what happens to it."""
 
     name: str | None  #: short name
     lk0: str
@@ -108,7 +108,7 @@ class LocalOperations:
         self._node = node
 
     async def cancel(self, arguments: ByNameWhy, caller: Caller) -> ActedOn:
-        """Cancel a message, all open messages of a group, or a submission that waits (by SQL, scheduled, in pieces)."""
+        """Cancel a document, the open ones of a group, or a submission that waits (by SQL, scheduled, in pieces)."""
         why = caller.with_user(arguments.why or "cancelled")
         try:
             row = (await find_one(self._node.store, arguments.id))[0]
@@ -145,11 +145,11 @@ class LocalOperations:
             return None
 
     async def hold(self, arguments: ByNameWhy, caller: Caller) -> ActedOn:
-        """Hold a message before it is sent."""
+        """Hold a document before it is sent."""
         return await self._hold(arguments, caller, held=True)
 
     async def release(self, arguments: ByNameWhy, caller: Caller) -> ActedOn:
-        """Release a held message, or a scheduled one before its time."""
+        """Release a held document, or a scheduled one before its time."""
         row = (await find_one(self._node.store, arguments.id))[0]
         if row.get("state") == IN_PIECES:
             raise WaitsForPieces(lk0=row["lk0"])
@@ -161,7 +161,7 @@ class LocalOperations:
         return await self._hold(arguments, caller, held=False)
 
     async def resend(self, arguments: ByNameWhy, caller: Caller) -> ActedOn:
-        """Send another copy of an unfinished message."""
+        """Send another copy of an unfinished document."""
         acts = self._node.engine.acts
         lk0, why = await self._find_unfinished(arguments.id), caller.with_user(arguments.why)
         await _act(lambda done, failed: acts.resend(lk0, why, done, failed))

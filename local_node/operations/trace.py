@@ -41,7 +41,7 @@ class Traces:
         self._reading = MessageReading(node)
 
     async def trace(self, arguments: TraceMessage) -> MessageTrace:
-        """Return all ledger lines about one message, on request also those of the hub and the other end."""
+        """Return all ledger lines about one document, on request also those of the hub and the other end."""
         traced = await self._reading.trace(arguments.id)
         if not arguments.parties:
             return traced
@@ -111,12 +111,12 @@ class Traces:
         return self._merge([], other_end, reply.get("other"), lk0, nonce, target)
 
     def _other_end(self, lk0: str, target: str) -> str:
-        """Return the node at the other end of a message; empty if unknown."""
+        """Return the node at the other end of a document; empty if unknown."""
         source = ".".join(lk0.split(".")[:2])
         return target if source == str(self._node.address) else source
 
     def _dial_config(self, lk0: str, target: str) -> DialConfig | None:
-        """Return how to dial the other end of a message; None if this node does not dial it."""
+        """Return how to dial the other end of a document; None if this node does not dial it."""
         other_end = self._other_end(lk0, target)
         direct = self._node.parts.direct
         if direct is None or not other_end:

@@ -140,7 +140,7 @@ class HeldOperations:
         return await self._resend(ids, next_batch, arguments.why, caller)
 
     async def resend_one(self, arguments: ByNameWhy, caller: Caller) -> CopiesActedOn:
-        """Send one named copy again (msg.resend, which local nodes also have, for their own messages)."""
+        """Send one named copy again (msg.resend, which local nodes also have, for their own documents)."""
         copy = await self._find(arguments.id)
         result = await self._resend([int(copy["id"])], NextBatch(), arguments.why, caller)
         return replace(result, name=copy["name"], lk0=copy["lk0"])

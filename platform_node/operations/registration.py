@@ -111,7 +111,7 @@ class RegistryOperations:
         self._node = node
 
     async def institutions(self, arguments: Arguments) -> list[InstitutionState]:
-        """List the institutions, whether they are online, and the number of messages stored for them."""
+        """List the institutions, whether they are online, and the number of documents stored for them."""
         return self._node.institutions()
 
     async def token(self, arguments: MakeToken, caller: Caller) -> NewToken:

@@ -214,7 +214,7 @@ class StoreOperations:
         return self._node.membership
 
     async def retire(self, arguments: RetireStore, caller: Caller) -> RetirementOfStore:
-        """Declare a store lost: its messages are sent again, or end as their receivers' ledgers say."""
+        """Declare a store lost: its documents are sent again, or end as their receivers' ledgers say."""
         name, why = _name(arguments.store), arguments.why.strip()
         if self._node.membership is not None and name != self._node.membership.store:
             row = RetiredStore(*name, caller.user, why)

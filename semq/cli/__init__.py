@@ -1,4 +1,4 @@
-"""The command line, ``semq``: send and receive documents, read and act on messages, run and check nodes.
+"""The command line, ``semq``: send and receive documents, read and act on documents, run and check nodes.
 
 Most commands ask a running node over AMQP, by its operations.
 

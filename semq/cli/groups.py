@@ -49,16 +49,16 @@ GROUPS = (
     CommandGroup(
         "msg",
         "semq.cli.messages.message:group",
-        "Send, receive, show and manage messages.",
+        "Send, receive, show and manage documents.",
         ("semq.cli.messages.inbox", "semq.cli.messages.acts"),
     ),
     CommandGroup(
         "queue",
         "semq.cli.messages.queues:group",
-        "Counts of messages by queue and status, backlog by partner, users of institutions.",
+        "Counts of documents by queue and status, backlog by partner, users of institutions.",
     ),
     CommandGroup("figures", "semq.cli.monitoring.figures:group", "Documents over time, latency and backlog."),
-    CommandGroup("stuck", "semq.cli.messages.stuck:group", "Stuck messages, their causes and next steps."),
+    CommandGroup("stuck", "semq.cli.messages.stuck:group", "Stuck documents, their causes and next steps."),
     CommandGroup("failed", "semq.cli.messages.failed:group", "Failed documents: list, show, park, requeue, remove."),
     CommandGroup(
         "held",

@@ -54,7 +54,7 @@ ACTS = (
     RepairAct("reack", "receiver", "msg.inquire",
               "acknowledge it again to sender and hub"),
     RepairAct("close", "sender", "failed.remove",
-              "delete the row of the ended message; its history stays in the ledger"),
+              "delete the row of the ended document; its history stays in the ledger"),
     RepairAct("submit", "sender", "",
               "its receiver has lost it: have your application submit it again"),
 )

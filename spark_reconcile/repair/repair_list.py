@@ -104,7 +104,7 @@ def read_repair(place: Place, node: str, verify: Verify | None = None) -> list[R
         return []
     lines = _read(place, entry)
     if node != HUB and any(node != {"sender": line.sender, "receiver": line.receiver}.get(line.side) for line in lines):
-        raise _bad("The list has messages of other nodes.", "OTHER_NODE", place / str(entry.get("file")))
+        raise _bad("The list has documents of other nodes.", "OTHER_NODE", place / str(entry.get("file")))
     return lines
 
 

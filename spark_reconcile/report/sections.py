@@ -53,7 +53,7 @@ def breach_words(breach: Breach, figures: VerdictFigures | None = None) -> str:
         measured = new
     elif breach.what == "max_rate":
         share = percent_above(breach.found, breach.accepted)
-        measured = _("%(share)s of %(of)s messages (%(new)s)") % {"share": share, "of": f"{breach.of:,}", "new": new}
+        measured = _("%(share)s of %(of)s documents (%(new)s)") % {"share": share, "of": f"{breach.of:,}", "new": new}
     else:
         age = longer(int(breach.found), int(breach.accepted))
         measured = _("the oldest is %(age)s old") % {"age": age}

@@ -69,8 +69,8 @@ def plausibility(messages: int, earlier: Sequence[int], low: float, high: float)
     if usual is not None and usual > 0 and not low * usual <= messages <= high * usual:
         comparison = "fewer" if messages < usual else "more"
         return Plausibility(
-            False, f"far {comparison} messages than the {usual:g} usual on this weekday", messages, usual
+            False, f"far {comparison} documents than the {usual:g} usual on this weekday", messages, usual
         )
     if messages == 0 and usual != 0:
-        return Plausibility(False, "no message at all", messages, usual)
+        return Plausibility(False, "no document at all", messages, usual)
     return Plausibility(True, "", messages, usual)

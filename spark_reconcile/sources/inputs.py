@@ -35,7 +35,7 @@ STATES = (
     State("MISSING", False, False, "No extract of this date was delivered."),
     State("LATE", False, False, "It was delivered after the run of its date: repeat that run and all later ones."),
     State("UNFINISHED", False, False, "The folder has no manifest: it is still being delivered."),
-    State("NOT_RUN", False, False, "Runs between an earlier run and this one are missing: messages were not judged."),
+    State("NOT_RUN", False, False, "Runs between an earlier run and this one are missing: documents were not judged."),
     State("MANIFEST_WRONG", False, True, "The manifest cannot be true."),
     State("UNKNOWN_SCHEMA", False, True, "The extract is of a schema version that this job does not know."),
     State("TRUNCATED", False, True, "A file is shorter than in its manifest, or incomplete."),

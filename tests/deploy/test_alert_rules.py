@@ -126,12 +126,12 @@ CASES = {
     ),
     "SemqReconciliationImplausible": Case(
         {IMPLAUSIBLE: "1x9"}, 5,
-        "The reconciliation found far fewer or far more messages than usual, or none at all.", {IMPLAUSIBLE: "0x9"},
+        "The reconciliation found far fewer or far more documents than usual, or none at all.", {IMPLAUSIBLE: "0x9"},
         NODE | {"outcome": "implausible"},
     ),
     "SemqReconciliationToRepeat": Case(
         {LATE: "1x9"}, 5,
-        "The reconciliation of earlier dates must be run again, or was not run: messages were not judged.",
+        "The reconciliation of earlier dates must be run again, or was not run: documents were not judged.",
         {LATE: "0x9", MISSING: "1x9"}, NODE | {"state": "LATE"},
     ),
     "SemqReconciliationOld": Case(
@@ -146,7 +146,7 @@ CASES = {
         NODE | {"node": "1.a"},
     ),
     "SemqReconciliationLedgerLate": Case(
-        {UNJUDGED: f"0x{3 * 1440} 5x9"}, 3 * 1440 + 5, "The ledger of 1.a is late: 5 messages were not judged.",
+        {UNJUDGED: f"0x{3 * 1440} 5x9"}, 3 * 1440 + 5, "The ledger of 1.a is late: 5 documents were not judged.",
         {UNJUDGED: f"5x{3 * 1440 + 9}"}, NODE | {"node": "1.a"},
     ),
 }  # fmt: skip

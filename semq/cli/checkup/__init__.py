@@ -10,7 +10,7 @@
 | identity      | keys, certificate, authority                                            |
 | hub_link      | the connection to the hub: name, port, TLS, login                       |
 | direct_links  | the connections to partners with direct links                           |
-| running_node  | the running node: port, health, stuck messages; other hub instances     |
+| running_node  | the running node: port, health, stuck documents; other hub instances    |
 | support       | ``semq support-bundle``: facts about a node in one archive              |
 | redaction     | texts without secrets                                                   |
 

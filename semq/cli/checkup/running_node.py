@@ -1,4 +1,4 @@
-"""Checks of the running node: port, health, stuck messages; at a hub also the health of its other instances."""
+"""Checks of the running node: port, health, stuck documents; at a hub also the health of its other instances."""
 
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from semq.config import reach
 from semq.config.settings import Settings
 from semq.errors import SemqError
 
-STUCK_MAX = 1000  # largest number of stuck messages in the answer
+STUCK_MAX = 1000  # largest number of stuck documents in the answer
 MISSING_STORE = "`semq hub instances` shows which instance serves it; start that instance, or its standby."
 # Check of node.health | advice
 ADVICE = {

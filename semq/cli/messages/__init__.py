@@ -1,4 +1,4 @@
-"""Commands on messages.
+"""Commands on documents.
 
 | module       | contents                                                                 |
 |--------------|--------------------------------------------------------------------------|
@@ -10,6 +10,6 @@
 | failed       | ``failed list|show|park|requeue|remove``                                 |
 | worker       | ``worker``, ``worker list``                                              |
 | legacy       | ``import``                                                               |
-| presentation | messages as rows of tables and as lines                                  |
+| presentation | documents as rows of tables and as lines                                 |
 | files        | reading and writing documents as files                                   |
 """

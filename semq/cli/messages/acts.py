@@ -1,4 +1,4 @@
-"""``semq msg cancel|hold|release|resend|inquire``: acts on one message."""
+"""``semq msg cancel|hold|release|resend|inquire``: acts on one document."""
 
 from typing import Annotated
 
@@ -14,7 +14,7 @@ Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason, for the
 @group.command()
 @on_node
 async def cancel(session: Session, id: Id, why: Why = "") -> None:
-    """Cancel a message that has not arrived yet; its outcome will show whether it was cancelled in time. A scheduled
+    """Cancel a document that has not arrived yet; its outcome will show whether it was cancelled in time. A scheduled
     document, or a waiting submission by SQL (sql-NUMBER), is withdrawn.
     """
     answer = await session.ask_once("msg.cancel", id=id, why=why)
@@ -25,28 +25,28 @@ async def cancel(session: Session, id: Id, why: Why = "") -> None:
 @group.command()
 @on_node
 async def hold(session: Session, id: Id, why: Why = "") -> None:
-    """Hold a message that has not been sent yet."""
+    """Hold a document that has not been sent yet."""
     await _act(session, "msg.hold", id, why, "is held")
 
 
 @group.command()
 @on_node
 async def release(session: Session, id: Id, why: Why = "") -> None:
-    """Release a held message, or send a scheduled document now."""
+    """Release a held document, or send a scheduled document now."""
     await _act(session, "msg.release", id, why, "is released")
 
 
 @group.command()
 @on_node
 async def resend(session: Session, id: Id, why: Why = "") -> None:
-    """Send a message again, with the same bytes and locator; the receiver drops duplicates."""
+    """Send a document again, with the same bytes and locator; the receiver drops duplicates."""
     await _act(session, "msg.resend", id, why, "is sent again")
 
 
 @group.command()
 @on_node
 async def inquire(session: Session, id: Id) -> None:
-    """Send an inquiry about a message now, before its scheduled time."""
+    """Send an inquiry about a document now, before its scheduled time."""
     answer = await session.ask_once("msg.inquire", id=id)
     session.out.result(answer, f"{name_of(answer)}  inquiry sent")
 

@@ -1,4 +1,4 @@
-"""``semq msg send|wait|list|show|trace|body|prove``: send documents, and show messages without changing them."""
+"""``semq msg send|wait|list|show|trace|body|prove``: send documents, and show documents without changing them."""
 
 from base64 import b64decode
 from enum import StrEnum
@@ -195,7 +195,7 @@ def _accepted_as(sent: Sent) -> str:
 @group.command()
 @on_node
 async def wait(session: Session, id: Id) -> None:
-    """Wait until the receiver has a message, for --timeout seconds at most. Exit status 1: the message ended without
+    """Wait until the receiver has a document, for --timeout seconds at most. Exit status 1: the document ended without
     delivery, or no receipt was requested.
     """
     fate = await session.client.wait_for_delivery(id, session.timeout_s)
@@ -214,14 +214,14 @@ async def list_(
     key: KeyOption = None,
     code: CodeOption = None,
     since: Annotated[
-        str | None, typer.Option(metavar="AGE", help="Only messages since this time: an age (30m, 2h, 7d) or a date.")
+        str | None, typer.Option(metavar="AGE", help="Only documents since this time: an age (30m, 2h, 7d) or a date.")
     ] = None,
-    until: Annotated[str | None, typer.Option(metavar="AGE", help="Only messages before this time.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="AGE", help="Only documents before this time.")] = None,
     pieces: PiecesOption = False,
     ended: EndedOption = False,
     limit: RowsOption = 50,
 ) -> None:
-    """List messages in the queues of a node, newest first; with --ended documents of any day that the ledger keeps."""
+    """List documents in the queues of a node, newest first; with --ended documents of any day that the ledger keeps."""
     rows = await session.rows(
         "msg.list",
         limit,
@@ -242,7 +242,7 @@ async def list_(
 @group.command()
 @on_node
 async def show(session: Session, id: Id) -> None:
-    """Show all facts that a node has about one message."""
+    """Show all facts that a node has about one document."""
     shown = await session.client.look(id, timeout_s=session.timeout_s)
     if session.out.as_json:
         session.out.data(shown)
@@ -266,7 +266,7 @@ async def trace(
         bool, typer.Option("--full", help="Print digests, and details with all their lines, for instance tracebacks.")
     ] = False,
 ) -> None:
-    """Show the history of one message from the ledgers of its sender, the hub and its receiver. Each line names its
+    """Show the history of one document from the ledgers of its sender, the hub and its receiver. Each line names its
     node; the clocks of nodes may differ.
     """
     traced = await session.ask("msg.trace", id=id, parties=not here or None)
@@ -279,7 +279,7 @@ async def trace(
 @group.command()
 @on_node
 async def body(session: Session, id: Id) -> None:
-    """Write the body of a message to standard output, unchanged."""
+    """Write the body of a document to standard output, unchanged."""
     if session.out.as_json:
         session.out.data(await session.ask("msg.body", id=id))
         return
@@ -303,7 +303,7 @@ async def prove(
         Path | None, typer.Option("--out", metavar="FILE", help="File to write; default: standard output.")
     ] = None,
 ) -> None:
-    """Write the proof that the receiver has a message: a file with its signed receipt, which `semq verify` checks."""
+    """Write the proof that the receiver has a document: a file with its signed receipt, which `semq verify` checks."""
     answer = await session.ask("msg.prove", id=id)
     if out is None:
         session.out.raw(answer["proof"].encode())

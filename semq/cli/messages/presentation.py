@@ -1,4 +1,4 @@
-"""Messages as rows of tables and as lines.
+"""Documents as rows of tables and as lines.
 
 Each field of a node's answer may be absent: the node may have an older version.
 """
@@ -49,17 +49,17 @@ FACT_WORDS = {
     "group_place": "place_in_group",
 }
 MARKER_MEANING = "yes: it asks the receiver to record that the document will not come"
-# Marks of a message in lists: name in the answer | word
+# Marks of a document in lists: name in the answer | word
 MARKS = {"piece": "piece", "held": "held", "parked": "parked", "void": "void marker", "overdue": "overdue"}
 
 
 def name_of(row: Mapping[str, object]) -> str:
-    """Return the short name of a message, from the row or derived from its locator; without one, the locator."""
+    """Return the short name of a document, from the row or derived from its locator; without one, the locator."""
     return str(row.get("name") or short_name(str(row.get("lk0") or "")) or row.get("lk0") or "")
 
 
 def status_of(row: Mapping[str, object]) -> str:
-    """Return the outcome of a message, else its status, else an empty text."""
+    """Return the outcome of a document, else its status, else an empty text."""
     for name in ("outcome", "ss_status", "app_status", "state", "status"):
         if row.get(name):
             return str(row[name])
@@ -75,7 +75,7 @@ def print_rows(out: Output, columns: str, rows: Sequence[Row], cells: Callable[[
 
 
 def list_row(row: Mapping[str, object]) -> tuple[object, ...]:
-    """Return the cells of a message for LIST_COLUMNS."""
+    """Return the cells of a document for LIST_COLUMNS."""
     is_inbound = row.get("side") == "inbound"
     other_end = node_name(row.get("source" if is_inbound else "target", ""))
     return (
@@ -89,7 +89,7 @@ def list_row(row: Mapping[str, object]) -> tuple[object, ...]:
 
 
 def marks_of(row: Mapping[str, object], names: Sequence[str] = tuple(MARKS)) -> list[str]:
-    """Return the words of those marks among ``names`` that a message or a stored copy has."""
+    """Return the words of those marks among ``names`` that a document or a stored copy has."""
     return [MARKS[name] for name in names if row.get(name)]
 
 
@@ -111,7 +111,7 @@ def document_name(row: Mapping[str, object]) -> str:
 
 
 def facts_of(shown: Mapping[str, object]) -> dict[str, object]:
-    """Return the facts of one message for people, with the names in FACT_WORDS, FIRST_FACTS first.
+    """Return the facts of one document for people, with the names in FACT_WORDS, FIRST_FACTS first.
 
     HIDDEN_FACTS and empty or false values are left out.
     """
@@ -135,7 +135,7 @@ def facts_of(shown: Mapping[str, object]) -> dict[str, object]:
 
 
 def member_row(member: "MemberRow") -> tuple[object, ...]:
-    """Return the cells of a message to a member of a group for MEMBER_COLUMNS."""
+    """Return the cells of a document to a member of a group for MEMBER_COLUMNS."""
     reason = " ".join(map(str, member.get("reason") or ()))
     return name_of(member), node_name(member.get("target", "")), status_of(member), reason
 
@@ -143,7 +143,7 @@ def member_row(member: "MemberRow") -> tuple[object, ...]:
 def stuck_lines(
     stuck: Mapping[str, object] | None, message: Mapping[str, object], waits: Mapping[str, object] | None = None
 ) -> Iterator[str]:
-    """Yield cause and next step of a stuck message; else what it ``waits`` for, or why it is not stuck."""
+    """Yield cause and next step of a stuck document; else what it ``waits`` for, or why it is not stuck."""
     if stuck:
         yield f"{stuck['cause']}: {stuck['meaning']}"
         yield f"what to do: {stuck['next_step']}"
@@ -184,7 +184,7 @@ def trace_line(line: Mapping[str, object]) -> str:
 
 
 def print_trace(out: Output, traced: "MessageTrace", *, full: bool = False) -> None:
-    """Print the events of a message, then notices. ``full``: print digests, and all lines of details."""
+    """Print the events of a document, then notices. ``full``: print digests, and all lines of details."""
     for line in traced["events"]:
         first_line, _, further_lines = str(line.get("detail") or "").partition("\n")
         out.line(trace_line(line | {"detail": first_line} if full else line))
@@ -207,4 +207,4 @@ def print_trace(out: Output, traced: "MessageTrace", *, full: bool = False) -> N
         out.notice(f"earlier names, under which it was refused or scheduled: {earlier}")
     if traced.get("others"):
         others = ", ".join(short_name(lk0) or lk0 for lk0 in traced["others"])
-        out.notice(f"other messages with this key: {others}")
+        out.notice(f"other documents with this key: {others}")

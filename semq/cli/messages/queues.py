@@ -1,4 +1,4 @@
-"""``semq queue list|partners|users``: counts of messages in the queues of a node, and users of institutions."""
+"""``semq queue list|partners|users``: counts of documents in the queues of a node, and users of institutions."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,19 +21,19 @@ Institution = Annotated[str | None, typer.Argument(metavar="NODE", help="Only us
 @group.command("list")
 @on_node
 async def list_(session: Session) -> None:
-    """Count messages by queue and status."""
+    """Count documents by queue and status."""
     counts = await session.ask("queue.census", fresh=True)
-    session.out.rows(counts, "queue, status, in words, >messages", count_rows(counts))
+    session.out.rows(counts, "queue, status, in words, >documents", count_rows(counts))
 
 
 @group.command()
 @on_node
 async def partners(session: Session) -> None:
-    """List the backlog for each partner: number and size of its waiting messages, and the time of the oldest one."""
+    """List the backlog for each partner: number and size of its waiting documents, and the time of the oldest one."""
     pairs = (await session.ask("queue.census", fresh=True))["pairs"]
     rows = [_sum(partner, pairs) for partner in sorted({pair["target"] for pair in pairs})]
     print_rows(
-        session.out, "partner, >messages, >size, oldest", rows,
+        session.out, "partner, >documents, >size, oldest", rows,
         lambda row: (node_name(row["partner"]), row["rows"], size(row["bytes"]), brief_time(row["oldest_at"])),
     )  # fmt: skip
 
@@ -63,7 +63,7 @@ def count_rows(counts: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
 
 
 def _sum(partner: str, pairs: "list[Sums]") -> "Sums":
-    """Return the figures of the messages for one partner, from all sources."""
+    """Return the figures of the documents for one partner, from all sources."""
     of_partner = [pair for pair in pairs if pair["target"] == partner]
     return {
         "partner": partner,

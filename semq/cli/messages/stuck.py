@@ -1,4 +1,4 @@
-"""``semq stuck list|explain``: messages that make no progress, with the cause and the next step."""
+"""``semq stuck list|explain``: documents that make no progress, with the cause and the next step."""
 
 from collections import Counter
 from typing import Annotated
@@ -30,7 +30,7 @@ async def list_(
     partner: PartnerOption = None,
     limit: RowsOption = 200,
 ) -> None:
-    """List stuck messages, and each cause with its next step; the exit status is 0 also if there are some."""
+    """List stuck documents, and each cause with its next step; the exit status is 0 also if there are some."""
     rows = await session.rows("stuck.list", limit, cause=cause, partner=partner)
     print_rows(
         session.out, "name, since, document, cause", rows,
@@ -46,7 +46,7 @@ async def list_(
 @group.command()
 @on_node
 async def explain(session: Session, id: Id) -> None:
-    """Explain whether one message is stuck, with the cause, the next step and its last events."""
+    """Explain whether one document is stuck, with the cause, the next step and its last events."""
     answer = await session.ask("stuck.explain", id=id)
     if session.out.as_json:
         session.out.data(answer)

@@ -11,7 +11,7 @@ import typer
 
 
 class QueueSide(StrEnum):
-    """The queue whose messages are listed."""
+    """The queue whose documents are listed."""
 
     all = "all"
     outbound = "outbound"
@@ -21,7 +21,7 @@ class QueueSide(StrEnum):
 
 SideOption = Annotated[
     QueueSide,
-    typer.Option(help="Queue: sent messages and submissions, received messages, or submissions only."),
+    typer.Option(help="Queue: sent documents and submissions, received documents, or submissions only."),
 ]
 StateOption = Annotated[str | None, typer.Option(help="Status or outcome, for instance SS_SENT, DELIVERED, NEW.")]
 PartnerOption = Annotated[

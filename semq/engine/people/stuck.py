@@ -1,4 +1,4 @@
-"""Stuck messages, with a cause and a next step for each.
+"""Stuck documents, with a cause and a next step for each.
 
 A message is stuck if it is overdue (it has not ended in the time that the operator set), or if it waits for the act of
 a person.
@@ -16,7 +16,7 @@ from semq.umx_t.status import AckStatus, AppStatus, Direction, Outcome, SaveFwd,
 
 
 class StuckCause(Enum):
-    """The cause of a stuck message: its meaning, the next step for a person, and the next step at the hub where that
+    """The cause of a stuck document: its meaning, the next step for a person, and the next step at the hub where that
     differs. ``{id}`` is the short name of the message, ``{node}`` the other institution.
     """
 

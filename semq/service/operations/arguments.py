@@ -48,13 +48,13 @@ Why: TypeAlias = Annotated[str, Meta(max_length=WHY_MAX, description="Reason, fo
 
 
 class ByName(Arguments, frozen=True, kw_only=True):
-    """The arguments of an operation on one message."""
+    """The arguments of an operation on one document."""
 
     id: Name
 
 
 class ByNameWhy(ByName, frozen=True, kw_only=True):
-    """The arguments of an act on one message."""
+    """The arguments of an act on one document."""
 
     why: Why = ""
 

@@ -27,7 +27,7 @@ class CountedNode(Protocol):
     clock: Clock
 
     def surroundings(self) -> Surroundings:
-        """Return the facts, in addition to the rows, on which the causes of stuck messages depend."""
+        """Return the facts, in addition to the rows, on which the causes of stuck documents depend."""
 
 
 class Census(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Operation ``msg.inquire``: inquire about a message now, before the next scheduled inquiry."""
+"""Operation ``msg.inquire``: inquire about a document now, before the next scheduled inquiry."""
 
 from semq.access_rights import AccessRole
 from semq.answers import OperationAnswer
@@ -9,7 +9,7 @@ from semq.service.operations.ports import OperatedNode
 
 
 class Inquiring(OperationAnswer, frozen=True, kw_only=True):
-    """A message about which the node inquires."""
+    """A document about which the node inquires."""
 
     name: str
     lk0: str
@@ -23,7 +23,7 @@ class InquiryOperation:
         self._node = node
 
     async def inquire(self, arguments: ByNameWhy, caller: Caller) -> Inquiring:
-        """Inquire about a message now, before the next scheduled inquiry."""
+        """Inquire about a document now, before the next scheduled inquiry."""
         node = self._node
         rows = await find_accepted(node.store, arguments.id)
         inquiring = 0

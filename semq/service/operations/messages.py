@@ -1,4 +1,4 @@
-"""Operations that read one message: its facts, trace and body, and why it is stuck. ``overview`` has the lists."""
+"""Operations that read one document: its facts, trace and body, and why it is stuck. ``overview`` has the lists."""
 
 from base64 import b64encode
 from typing import Annotated, cast
@@ -38,13 +38,13 @@ TRACED_MAX = 20  # members of a group whose lines a trace contains
 
 
 class TraceMessage(ByName, frozen=True, kw_only=True):
-    """One message, and the ledgers to read."""
+    """One document, and the ledgers to read."""
 
-    parties: Annotated[bool, Meta(description="Also ask the other nodes that have handled the message.")] = False
+    parties: Annotated[bool, Meta(description="Also ask the other nodes that have handled the document.")] = False
 
 
 class ReadBody(ByName, frozen=True, kw_only=True):
-    """One message, and the bytes of its body."""
+    """One document, and the bytes of its body."""
 
     offset: Offset | None = None
     length: Length | None = None
@@ -58,7 +58,7 @@ class MessageReading:
         self._large: LargeBodies | None = None
 
     async def show(self, arguments: ByName) -> MessageRow:
-        """Show one message: its row, and whether it is overdue or stuck; if its row is deleted, facts from the ledger.
+        """Show one document: its row, and whether it is overdue or stuck; if its row is deleted, facts from the ledger.
 
         Facts from the ledger have the field ``cleaned``. A document to a group has ``members``, each with its outcome.
         """
@@ -74,7 +74,7 @@ class MessageReading:
         return facts
 
     async def _sender_outcome(self, row: MessageRow) -> MessageRow:
-        """Return the sender's outcome of a message from this institution to itself; empty for any other message."""
+        """Return the sender's outcome of a document from this institution to itself; empty for any other document."""
         # From the ledger, because the sender's row may be deleted before the receiver's.
         if row["side"] != "inbound" or row["source"] != str(self._node.address):
             return {}
@@ -85,7 +85,7 @@ class MessageReading:
         return cast(MessageRow, found)
 
     async def trace(self, name: str) -> MessageTrace:
-        """Return this node's ledger lines about one message. ``others`` names more messages with the same key.
+        """Return this node's ledger lines about one document. ``others`` names more documents with the same key.
 
         ``before``: earlier names of the submission, whose lines are included. A group has the lines about the first
         members, and the number of all (``members``).
@@ -126,7 +126,7 @@ class MessageReading:
         }
 
     async def body(self, arguments: ReadBody) -> MessageBody:
-        """Return the payload of a message that is still in a queue, or some bytes of it."""
+        """Return the payload of a document that is still in a queue, or some bytes of it."""
         row = (await find_one(self._node.store, arguments.id))[0]
         message: MessageBody = {"name": row["name"], "lk0": row["lk0"]}
         large = await self._large_bodies().read(row, arguments.offset, arguments.length)
@@ -151,7 +151,7 @@ class MessageReading:
         return self._large
 
     async def explain(self, arguments: ByName) -> Explanation:
-        """Explain one message: whether it is stuck, cause, next step, last events.
+        """Explain one document: whether it is stuck, cause, next step, last events.
 
         ``waits``: if the message is not stuck (yet), what it waits for. ``link``: the state of the link for which it
         waits.
@@ -163,7 +163,7 @@ class MessageReading:
         return {**answer, **self._wait(row, stuck)} if "overdue" in row else answer
 
     def _wait(self, row: MessageRow, stuck: StuckText | None) -> Explanation:
-        """Return ``waits`` and ``link`` of a message in a queue."""
+        """Return ``waits`` and ``link`` of a document in a queue."""
         around = self._node.surroundings()
         if stuck is not None:
             return {"link": outage_of(StuckCause[stuck["cause"]], row, around)}

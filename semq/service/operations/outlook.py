@@ -1,4 +1,4 @@
-"""Operation ``msg.outlook``: the event for which a message waits at this node, and the time of the next inquiry."""
+"""Operation ``msg.outlook``: the event for which a document waits at this node, and the time of the next inquiry."""
 
 from collections.abc import Mapping
 
@@ -38,7 +38,7 @@ WAITS: dict[str, str] = {
 
 
 class SideOutlook(OperationAnswer, frozen=True, kw_only=True):
-    """The event for which one side of a message waits."""
+    """The event for which one side of a document waits."""
 
     side: str
     waits_for: str  #: a key of WAITS
@@ -49,7 +49,7 @@ class SideOutlook(OperationAnswer, frozen=True, kw_only=True):
 
 
 class MessageOutlook(OperationAnswer, frozen=True, kw_only=True):
-    """A message, and what its sides at this node wait for."""
+    """A document, and what its sides at this node wait for."""
 
     name: str
     lk0: str
@@ -63,7 +63,7 @@ class Outlook:
         self._node = node
 
     async def show(self, arguments: ByName) -> MessageOutlook:
-        """Return the event for which a message waits at this node, and the time of the next inquiry about it."""
+        """Return the event for which a document waits at this node, and the time of the next inquiry about it."""
         node = self._node
         rows = await find_one(node.store, arguments.id)
         surroundings = node.surroundings()

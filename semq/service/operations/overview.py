@@ -1,4 +1,4 @@
-"""Lists of messages and figures of the queues, fast for queues of any length.
+"""Lists of documents and figures of the queues, fast for queues of any length.
 
 Figures come from the census, and a page reads a bounded number of rows.
 """
@@ -48,14 +48,14 @@ AnyKey = TypeVar("AnyKey")
 
 
 class ListMessages(Arguments, Search, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The selection of messages, and the page."""
+    """The selection of documents, and the page."""
 
 
 class ListStuck(ListMessages, frozen=True, kw_only=True):
-    """The selection of stuck messages, and the page; the oldest come first."""
+    """The selection of stuck documents, and the page; the oldest come first."""
 
     order: Order = "oldest"
-    cause: Annotated[Text | None, Meta(description="Only messages with this cause, for instance HELD.")] = None
+    cause: Annotated[Text | None, Meta(description="Only documents with this cause, for instance HELD.")] = None
 
 
 class CountMessages(Arguments, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ class OverviewOperations:
         self._node = node
 
     async def figures(self, arguments: CountMessages) -> QueueCensus:
-        """Count messages by state, open ones by pair and by inbox; also pieces, submissions, failed and stuck messages.
+        """Count documents by state, open ones by pair and inbox; also pieces, submissions, failed and stuck ones.
 
         ``oldest`` is the oldest document that has not ended: the time since which it waits, and where. ``as_of`` is 0
         while the first count is under way.
@@ -113,7 +113,7 @@ class OverviewOperations:
         }
 
     async def causes(self, arguments: Arguments) -> StuckSums:
-        """Count stuck messages by cause, partner and queue, the largest numbers first; submissions by cause only."""
+        """Count stuck documents by cause, partner and queue, the largest numbers first; submissions by cause only."""
         census = await self._node.census.newest()
         sums: dict[tuple[str, str, str], Sums] = {}
         for group in census.groups:
@@ -139,7 +139,7 @@ class OverviewOperations:
         return {"as_of": census.as_of, "rows": sorted(rows, key=lambda row: row["rows"], reverse=True)}
 
     async def stuck(self, arguments: ListStuck) -> MessagePage:
-        """Return a page of the stuck messages, each with its cause and next step."""
+        """Return a page of the stuck documents, each with its cause and next step."""
         surroundings = self._node.surroundings()
         wanted: ListStuck | None = arguments
         only = None
@@ -161,7 +161,7 @@ class OverviewOperations:
         return NOTHING if wanted is None else await self._search(wanted, subset, with_cause)
 
     async def failed(self, arguments: ListMessages) -> MessagePage:
-        """Return a page of failed messages and refused submissions, each with its error.
+        """Return a page of failed documents and refused submissions, each with its error.
 
         ``of``: number of all failed messages and refused submissions of the node, as in ``queue.census`` at the time
         ``as_of``.
@@ -172,7 +172,7 @@ class OverviewOperations:
         return {**page, "rows": rows, "as_of": census.as_of, "of": _count_failed(census)}
 
     async def messages(self, arguments: ListMessages) -> MessagePage:
-        """Return a page of messages in the queues, with ``next``, the arguments of the following page.
+        """Return a page of documents in the queues, with ``next``, the arguments of the following page.
 
         ``next`` is absent (null) on the last page only; a page may have fewer rows than ``limit``, or none.
         """

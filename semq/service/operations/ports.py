@@ -47,7 +47,7 @@ class OperatedNode(Protocol):
         """Return the health checks with their verdicts."""
 
     def surroundings(self) -> "Surroundings":
-        """Return the facts, in addition to the rows, on which the causes of stuck messages depend."""
+        """Return the facts, in addition to the rows, on which the causes of stuck documents depend."""
 
     def latency(self) -> "Mapping[Stage, Histogram]":
         """Return the engine's histograms of latency."""

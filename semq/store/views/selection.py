@@ -1,4 +1,4 @@
-"""The selection of messages; arguments of operations, options of commands and filters of pages are derived from it."""
+"""The selection of documents; arguments of operations, options of commands and filters of pages are derived from it."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -20,17 +20,17 @@ Key: TypeAlias = Annotated[str, Meta(max_length=NAME_MAX, description="Beginning
 Moment: TypeAlias = Annotated[int, Meta(ge=0, le=MOMENT_MAX, description="Time in milliseconds since 1970 UTC.")]
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=ROWS_MAX, description="Number of rows, at most.")]
 Number: TypeAlias = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
-Order: TypeAlias = Annotated[Literal["newest", "oldest"], Meta(description="The order of the messages.")]
+Order: TypeAlias = Annotated[Literal["newest", "oldest"], Meta(description="The order of the documents.")]
 # Fields of ``Search``: the row of each queue, or the line of the ledger, after which a page begins
 PLACE = ("outbound", "inbound", "submitted", "line")
 Side = Literal["all", "outbound", "inbound", "submitted"]
 
 
 class MessageFilter(Struct, frozen=True, kw_only=True):
-    """The messages to list. A condition that is None or empty fits every message."""
+    """The documents to list. A condition that is None or empty fits every document."""
 
     side: Annotated[
-        Side, Meta(description="Queue: sent messages and submissions, received messages, or submissions only.")
+        Side, Meta(description="Queue: sent documents and submissions, received documents, or submissions only.")
     ] = "all"
     state: Annotated[Text | None, Meta(description="Status or outcome, for instance SS_SENT, DELIVERED, NEW.")] = None
     partner: Annotated[
@@ -39,12 +39,12 @@ class MessageFilter(Struct, frozen=True, kw_only=True):
     ] = None
     source: Annotated[
         Annotated[str, Meta(max_length=ADDRESS_MAX)] | None,
-        Meta(description="At a hub: the institution that sent the message."),
+        Meta(description="At a hub: the institution that sent the document."),
     ] = None
     type: DataType | None = None
     key: Key | None = None
     code: Annotated[Text | None, Meta(description="Error code of the reason.")] = None
-    mark: Annotated[Literal["held", "parked", "void"] | None, Meta(description="Mark of a sent message.")] = None
+    mark: Annotated[Literal["held", "parked", "void"] | None, Meta(description="Mark of a sent document.")] = None
     since_ms: Annotated[Moment | None, Meta(description="Earliest time, in milliseconds since 1970 UTC.")] = None
     until_ms: Annotated[
         Moment | None, Meta(description="Exclusive end of the period, in milliseconds since 1970 UTC.")
@@ -67,5 +67,5 @@ class Search(MessageFilter, frozen=True, kw_only=True):
 
     @property
     def is_descending(self) -> bool:
-        """Whether the newest messages come first."""
+        """Whether the newest documents come first."""
         return self.order == "newest"

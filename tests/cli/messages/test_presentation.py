@@ -48,7 +48,7 @@ def test_the_name_of_a_message_is_its_short_name() -> None:
 def test_a_trace_names_the_other_messages_with_the_key(capsys: pytest.CaptureFixture[str]) -> None:
     """The others need not be older or newer: all messages to the members of a group have the same key."""
     print_trace(Output(as_json=False), {"events": [], "others": [LK0, "sql-7"]})
-    assert capsys.readouterr().err == "other messages with this key: 1-1-4KN6M, sql-7\n"
+    assert capsys.readouterr().err == "other documents with this key: 1-1-4KN6M, sql-7\n"
 
 
 def test_names_come_first_and_empty_facts_are_left_out() -> None:

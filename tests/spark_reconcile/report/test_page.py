@@ -90,7 +90,7 @@ def code_of(name: str) -> str:
 
 def test_the_verdicts_are_those_of_all_other_files(report: PublishedReports) -> None:
     summary, page = report.summary, report.page
-    tables = [page.table("Verdicts without messages"), page.table("Each message of this date")]
+    tables = [page.table("Verdicts without documents"), page.table("Each document of this date")]
     shown, found, known = (
         {code_of(name): number(count) for table in tables for name, count in table.column(heading).items()}
         for heading in ("Of this date", "Of earlier dates (found now)", "Of earlier dates (known before)")
@@ -175,19 +175,19 @@ def _tables_of(page: PageReader, pair: int) -> dict[str, list[list[str]]]:
 
 def test_trend_ages_and_latency_are_those_of_the_summaries(report: PublishedReports) -> None:
     page, summary = report.page, report.summary
-    heading, *days = page.table("Messages and verdicts by business date").rows
+    heading, *days = page.table("Documents and verdicts by business date").rows
     summaries = [summary_of(report.first), summary]
     assert [row[0] for row in days] == [DAY.isoformat(), NEXT.isoformat()]
     for name, *counts in zip(*[heading, *days], strict=True):
-        key = {"Messages": "messages", "Exceptions": "exceptions"}.get(name)
+        key = {"Documents": "messages", "Exceptions": "exceptions"}.get(name)
         if name != "Date":
             expected = [facts[key] if key else facts["verdicts"][code_of(name)] for facts in summaries]
             assert [number(count) for count in counts] == expected
-    latency = {row[0]: number(row[1]) for row in page.table("Messages of this date by the time").rows[1:]}
+    latency = {row[0]: number(row[1]) for row in page.table("Documents of this date by the time").rows[1:]}
     assert {name: count for name, count in latency.items() if count} == {
         bucket["within"]: bucket["messages"] for bucket in summary["latency"]
     }
-    ages = page.table("Exceptions and open messages by age").rows[1:]
+    ages = page.table("Exceptions and open documents by age").rows[1:]
     buckets = [*summary["ages"], *summary["carried"]["ages"]]
     assert sum(number(row[3]) for row in ages) == sum(
         bucket["messages"] for bucket in buckets if VERDICT[bucket["verdict"]].kind != "fine"
@@ -206,7 +206,7 @@ def test_every_exception_has_owner_states_and_command(report: PublishedReports) 
     assert "semq msg inquire" in text
     assert f"semq reconcile apply --business-date {NEXT} --config FILE --reports FOLDER" in text
     assert "Owner: receiver <bdi>1.a</bdi> <bdi>上海凌云贸易</bdi>." in text
-    lists = report.page.table("The repair lists").column("Messages on its list")
+    lists = report.page.table("The repair lists").column("Documents on its list")
     assert sum(map(number, lists.values())) == sum(report.result.deeds.values())
 
 
@@ -220,7 +220,7 @@ def test_missing_sources_old_messages_and_wrong_clocks_are_reported(report: Publ
     assert "fast by 1 h" in text
     assert "Its lines are put in order by the hub's clock. Clock of <bdi>1.b</bdi>" in " ".join(text.split())
     assert "carried from an earlier date" in text
-    assert "50.0 % of 6 messages (3 of this date); allowed: at most 10 %" in text
+    assert "50.0 % of 6 documents (3 of this date); allowed: at most 10 %" in text
 
 
 def test_only_disclosed_parts_of_a_business_key_are_shown_beside_the_command_that_shows_the_key(

@@ -25,7 +25,7 @@ BEFORE = DAY - timedelta(days=1)
         (Breach("", "X", "max_count", 1200, 5, 1200), "1,200 of this date; allowed: at most 5"),
         (
             Breach("", "X", "max_rate", 0.000488, 0.0001, 488, 1_000_000),
-            "0.049 % of 1,000,000 messages (488 of this date); allowed: at most 0.01 %",
+            "0.049 % of 1,000,000 documents (488 of this date); allowed: at most 0.01 %",
         ),
         (Breach("", "X", "max_age_s", 69_414, 3600), "the oldest is 19 h 16 min old; allowed: at most 1 h old"),
         (Breach("", "X", "max_age_s", 3_601, 3600), "the oldest is 1 h 1 s old; allowed: at most 1 h old"),
@@ -35,15 +35,15 @@ BEFORE = DAY - timedelta(days=1)
         ),
         (
             Breach("", "PARKED", "max_rate", 329 / 328_000, 0.001, 329, 328_000),
-            "0.1003 % of 328,000 messages (329 of this date); allowed: at most 0.1 %",
+            "0.1003 % of 328,000 documents (329 of this date); allowed: at most 0.1 %",
         ),
         (
             Breach("", "X", "max_rate", 1_000_001 / 10**9, 0.001, 1_000_001, 10**9),
-            "0.1000001 % of 1,000,000,000 messages (1,000,001 of this date); allowed: at most 0.1 %",
+            "0.1000001 % of 1,000,000,000 documents (1,000,001 of this date); allowed: at most 0.1 %",
         ),
         (
             Breach("", "X", "max_rate", 0.000001, 0.0, 1, 10**6),
-            "0.0001 % of 1,000,000 messages (1 of this date); allowed: at most 0 %",
+            "0.0001 % of 1,000,000 documents (1 of this date); allowed: at most 0 %",
         ),
     ],
 )
