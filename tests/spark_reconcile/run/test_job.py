@@ -291,7 +291,7 @@ def test_a_run_without_any_message_is_published_as_implausible(office: Office, s
     office.extract()
     found = reconcile(office.settings, spark, office.clock)
     assert (found.outcome, found.exit_code, found.messages) == ("implausible", 3, 0)
-    assert "no document at all" in Path(found.report).read_text()
+    assert "implausible: 0 documents, usually" in Path(found.report).read_text()
 
 
 # ---------------------------------------------------------------- refused and failed runs, and runs without a hub
