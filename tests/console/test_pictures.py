@@ -29,7 +29,7 @@ async def test_pictures_are_made_of_running_nodes(scene: Scene, nodes: InProcess
     b = await nodes.local("56001", hub.port)
     await linked(a, b)
     async with serving(a) as site:
-        trading = Scene(hub, a, {"node": await nodes.client(a)}, {"node": site}, scene.browser)
+        trading = Scene(hub, a, nodes, {"node": await nodes.client(a)}, {"node": site}, scene.browser)
         await _trade(trading)
         async with trading.visit("node", "operator", "payload") as page:
             await page.goto("/")
