@@ -143,11 +143,12 @@ class BoundOperation(Struct, frozen=True):
     with_names: WithNames | None = None
 
     async def __call__(self, given: Mapping[str, object], caller: Caller) -> Any:
-        """Run the operation; return JSON values. Raises BadArguments FileFailed and the errors of the handler."""
+        """Run the operation; return JSON values. Raises BadArguments, FileFailed and the errors of the handler."""
         operation = self.operation
         arguments = read_arguments(operation.name, operation.arguments, given)
         if operation.kind is Kind.LOOK:
-            result = msgspec.to_builtins(await self.handle(arguments), enc_hook=str)
+            with file_errors():
+                result = msgspec.to_builtins(await self.handle(arguments), enc_hook=str)
             if operation.is_recorded:
                 await self._note(await self._named(given, caller), caller, "done")
             return result
