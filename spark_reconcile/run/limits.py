@@ -58,6 +58,11 @@ class Plausibility(NamedTuple):
     messages: int
     usual: float | None  #: median of the same weekday in earlier weeks; None without a history
 
+    @property
+    def usual_text(self) -> str:
+        """Return ``usual`` with separators (1,234,567.5), or a dash."""
+        return "–" if self.usual is None else f"{self.usual:,.12g}"
+
 
 def plausibility(messages: int, earlier: Sequence[int], low: float, high: float) -> Plausibility:
     """Compare the number of messages of a date with the median of ``earlier``, dates of the same weekday.
@@ -68,9 +73,8 @@ def plausibility(messages: int, earlier: Sequence[int], low: float, high: float)
     usual = float(median(earlier)) if len(earlier) >= 2 else None
     if usual is not None and usual > 0 and not low * usual <= messages <= high * usual:
         comparison = "fewer" if messages < usual else "more"
-        return Plausibility(
-            False, f"far {comparison} documents than the {usual:g} usual on this weekday", messages, usual
-        )
+        found = Plausibility(False, "", messages, usual)
+        return found._replace(why=f"far {comparison} documents than the {found.usual_text} usual on this weekday")
     if messages == 0 and usual != 0:
         return Plausibility(False, "no document at all", messages, usual)
     return Plausibility(True, "", messages, usual)

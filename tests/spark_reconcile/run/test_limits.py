@@ -56,3 +56,10 @@ def test_unusual_volumes_are_implausible(messages: int, earlier: list[int], beli
     found = plausibility(messages, earlier, 0.5, 2.0)
     assert found.believed is believed
     assert bool(found.why) is not believed
+
+
+def test_large_usual_numbers_are_written_out() -> None:
+    why = plausibility(1, [1_234_567, 1_234_568], 0.5, 2.0).why
+    assert why == "far fewer documents than the 1,234,567.5 usual on this weekday"
+    assert plausibility(1, [1_000_000] * 2, 0.5, 2.0).usual_text == "1,000,000"
+    assert plausibility(0, [], 0.5, 2.0).usual_text == "–"
