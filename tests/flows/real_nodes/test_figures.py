@@ -156,7 +156,7 @@ async def seen_numbers(at: NodeWithPages) -> dict[str, list[int]]:
         "taken": [sum(queue["unacked"] for queue in queues)],
         "offline": [
             sum(pair["rows"] for pair in census["pairs"] if pair["online"] is False), figures["semq_offline_rows"],
-            sum(map(int, re.findall(r"is offline; (\d+) message", page))),
+            sum(map(int, re.findall(r"is offline: (\d+) document", page))),
         ],
     }  # fmt: skip
     assert len(unread) == is_local
