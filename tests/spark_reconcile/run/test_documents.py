@@ -193,5 +193,5 @@ def test_open_messages_are_judged_again_until_they_are_settled(nights: Nights, s
     moved = {OfficeMessage(100 * LATE + 1).lk0, CROSSING.lk0, WAITING.lk0}
     assert {row["lk0"] for row in difference["sample"]} == moved
     page = Path(second.report).read_text()
-    assert "Messages and verdicts by business date" in page
+    assert "Documents and verdicts by business date" in page
     assert "carried from an earlier date" in page
