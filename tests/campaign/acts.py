@@ -15,7 +15,14 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg.rows import class_row
 
-from semq.engine.errors import GroupRefused, PieceNotDelivered, RefusedByOperator, TargetNotAllowed, UnknownTarget
+from semq.engine.errors import (
+    GroupRefused,
+    PieceNotDelivered,
+    PiecesMissing,
+    RefusedByOperator,
+    TargetNotAllowed,
+    UnknownTarget,
+)
 from semq.installation.configuration import HUB
 from semq.seal.errors import CertificateUnvouched, KeyUnknown, SignerGone, SignerUnknown
 from semq.store.postgres.errors import RowRefused
@@ -99,7 +106,10 @@ async def restore(world: CampaignWorld, fault: CycleFault) -> None:
     async with _put_back(world, fault) as (began, lines, kept):
         names = frozenset(line.lk0 for line in lines[kept:] if line.lk0)
         numbers = frozenset(int(line.app_key) for line in lines if line.lk0 in names and line.app_key.isdigit())
-        world.notebook.restore(RestoredStore(name, ADDRESSES[name], began, time.time(), names, numbers))
+        address, ended = ADDRESSES[name], time.time()
+        world.notebook.restore(RestoredStore(name, address, began, ended, names, numbers))
+        # It has lost pieces for which it has given receipts.
+        world.notebook.permitted.append(PermittedOutcome(began, ended, (PiecesMissing.code,), target=address))
 
 
 async def restore_hub(world: CampaignWorld, fault: CycleFault) -> None:

@@ -14,6 +14,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 DELIVERED, REJECTED, CANCELLED, UNKNOWN, DROPPED = "DELIVERED", "REJECTED", "CANCELLED", "UNKNOWN", "DROPPED"
+LOST = "LOST"  #: the sender's node has no body any more
 REFUSED = "REFUSED"  #: the sender's node did not accept it
 ABSENT = "ABSENT"  #: the sender's node never had it
 OPEN = "OPEN"  #: the sender's node learns no outcome: class 1 and 2 without a receipt

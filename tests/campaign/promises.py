@@ -1,7 +1,11 @@
 """Promises that no outcome shows: to whom, when and in whose name documents are given, sealed bodies, refusals."""
 
 from collections.abc import Iterator
+from math import inf
 
+from semq.engine.errors import RefusedByOperator, TargetNotAllowed
+from semq.seal.errors import SignerGone
+from semq.store.postgres.errors import RowRefused
 from tests.campaign.faults import CLOCK_S_MAX
 from tests.campaign.notebook import Handed, Notebook, NotedReceipt
 from tests.campaign.statements import LedgerStatements
@@ -9,7 +13,9 @@ from tests.campaign.world import ADDRESSES, CLOCKED
 
 CLOCKS_S = 1.0  # between the driver's clock and a decision of a node
 CLOCKED_ADDRESSES = {ADDRESSES[name] for name in CLOCKED}
-EFFECTS_FROM = 40  # documents handed over while a fault could refuse them, of which some are refused in any case
+# Documents handed over while a fault could refuse them, of which some are refused in any case. A revocation ends the
+# link of its sender, so that it refuses only what was already under way; other faults need not refuse anything.
+EFFECTS_FROM = {RefusedByOperator.code: 40, RowRefused.code: 40, TargetNotAllowed.code: 40, SignerGone.code: 400}
 
 
 def broken(notebook: Notebook, statements: LedgerStatements) -> Iterator[tuple[int, str]]:
@@ -42,7 +48,7 @@ def effects(notebook: Notebook, statements: LedgerStatements) -> dict[str, list[
 def without_effect(counts: dict[str, list[int]]) -> Iterator[str]:
     """Yield a complaint about each fault that should have refused some documents, and refused none."""
     for code, (concerned, refused) in counts.items():
-        if concerned >= EFFECTS_FROM and not refused:
+        if not refused and concerned >= EFFECTS_FROM.get(code, inf):
             yield f"none of {concerned} documents was refused with {code}, though a fault required it"
 
 

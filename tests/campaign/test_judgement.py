@@ -8,17 +8,19 @@ from typing import Any
 import psycopg
 import pytest
 
-from semq.engine.errors import TargetNotAllowed
+from semq.engine.errors import PiecesMissing, TargetNotAllowed
 from semq.store.rows import Event, Side
-from tests.campaign.judgement import AgreementJudge
+from tests.campaign.judgement import ATTEMPTS_MIN, AgreementJudge
 from tests.campaign.notebook import (
     CANCELLED,
     CONFIRMED,
     DELIVERED,
     IN_DOUBT,
+    LOST,
     OPEN,
     REFUSED,
     REJECTED,
+    UNKNOWN,
     Handed,
     Notebook,
     NotedReceipt,
@@ -256,6 +258,50 @@ def _restore(case: JudgedCase, name: str, address: str) -> None:
     case.statements.missing[name] = {FIRST}
 
 
+@pytest.mark.parametrize(("ack2", "kinds"), [(0, set()), (1, {"lost"})])
+def test_a_sender_without_a_receipt_has_no_body_for_a_restored_receiver(
+    case: JudgedCase, ack2: int, kinds: set[str]
+) -> None:
+    _restore(case, "sql", TARGET)
+    _forget_receipt(case)
+    case.statements.missing.clear()
+    document, story = case.notebook.documents[1], case.statements.stories[FIRST]
+    document.ack2, story.ends, story.reason = ack2, [LOST], "void"
+    document.outcomes = {"status": [LOST]}
+    case.statements.verdicts[FIRST] = VerdictRow("NOT_DELIVERED", "declared_lost", "date")
+    assert case.found().keys() == kinds
+
+
+@pytest.mark.parametrize(("returned", "kinds"), [(ATTEMPTS_MIN, set()), (2, {"lost", "verdict_disagreements"})])
+def test_a_document_that_is_always_returned_is_parked(case: JudgedCase, returned: int, kinds: set[str]) -> None:
+    for _ in range(1, returned):
+        case.receive(1, FIRST, at=3.0, flagged=True)
+    case.notebook.receipts[1] = [each._replace(answer="requeue") for each in case.notebook.receipts[1]]
+    case.notebook.receipts[2][0] = case.notebook.receipts[2][0]._replace(at=4.0)
+    case.statements.verdicts[FIRST] = VerdictRow("PARKED", "parked_by_application", "date")
+    assert case.found().keys() == kinds
+
+
+@pytest.mark.parametrize("told", [UNKNOWN, "DROPPED"])
+def test_a_sender_may_not_learn_that_the_hub_dropped_its_document(case: JudgedCase, told: str) -> None:
+    document, story = case.notebook.documents[1], case.statements.stories[FIRST]
+    document.save_fwd, document.ends, document.outcomes = 1, frozenset({UNKNOWN, "DROPPED"}), {TARGET: [told]}
+    case.notebook.receipts[1].clear()
+    story.ends, story.hub, story.received, story.at_receiver = [told], ["DROPPED"], {}, []
+    case.statements.verdicts[FIRST] = VerdictRow("DROPPED_BY_POLICY", "dropped_at_hub", "date")
+    assert case.found() == {}
+
+
+@pytest.mark.parametrize(("code", "kinds"), [("SEMQ-1202", set()), ("SEMQ-1201", {"verdict_disagreements"})])
+def test_a_piece_may_be_refused_where_a_fault_permits_it(case: JudgedCase, code: str, kinds: set[str]) -> None:
+    piece = MessageStory("1.10008.1.1.aa.9", f"{TARGET}/_pieces", is_piece=True, accepted=1, ends=[REJECTED])
+    piece.reason, piece.hub = f"{code} refused", ["REFUSED"]
+    case.statements.stories[piece.lk0] = piece
+    case.statements.verdicts[piece.lk0] = VerdictRow("REFUSED", "refused_by_hub", "date")
+    case.notebook.permitted.append(PermittedOutcome(0, 1, ("SEMQ-1202",), SOURCE, TARGET))
+    assert case.found().keys() == kinds
+
+
 def _forget_receipt(case: JudgedCase) -> None:
     case.statements.stories[FIRST].received.clear()
     case.statements.stories[FIRST].at_receiver.clear()
@@ -306,8 +352,8 @@ def test_a_fault_that_refuses_nothing_is_found(case: JudgedCase) -> None:
     assert effects(case.notebook, case.statements) == {code: [2, 0]}
     case.notebook.documents[2].refusal = f"{code} no agreement"
     assert effects(case.notebook, case.statements) == {code: [2, 1]}
-    assert list(without_effect({code: [EFFECTS_FROM, 1]})) == []
-    assert len(list(without_effect({code: [EFFECTS_FROM, 0]}))) == 1
+    assert list(without_effect({code: [EFFECTS_FROM[code], 1]})) == []
+    assert len(list(without_effect({code: [EFFECTS_FROM[code], 0], PiecesMissing.code: [1000, 0]}))) == 1
 
 
 @pytest.mark.parametrize("listed", [set[str](), {FIRST, SECOND}])
