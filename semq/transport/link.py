@@ -84,6 +84,7 @@ class SocketLink(asyncio.BufferedProtocol):
         self._ending_event: ConnectionEvent | None = None
         self._is_ending = False  # no more events are passed to the owner
         self._is_parting = False  # the peer has sent close, and will close the socket
+        self._is_reported = False  # the owner knows that the link is lost
         self._has_resumed = False  # reading has been resumed since the last ``_catch_up``
         self._is_marked = False
         self._read_pauses: set[str] = set()
@@ -123,7 +124,9 @@ class SocketLink(asyncio.BufferedProtocol):
         return self._pause_timer is not None and self.peer.tls is None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.is_lost = self._is_ending = True
+        if self._is_reported:
+            return
+        self.is_lost = self._is_ending = self._is_reported = True
         self.is_writable = False
         for timer in (self._timer, self._pause_timer, self._linger_timer):
             if timer is not None:
@@ -162,7 +165,7 @@ class SocketLink(asyncio.BufferedProtocol):
         """Remove one reason; read again if none is left."""
         if reason in self._read_pauses:
             self._read_pauses.discard(reason)
-            if not self._read_pauses and not self.is_lost and not self._transport.is_closing():
+            if not self._read_pauses and self._is_usable:
                 self._transport.resume_reading()
                 self._has_resumed = True
                 self.request_write()
@@ -192,12 +195,19 @@ class SocketLink(asyncio.BufferedProtocol):
             self.pause_reading(_NEGOTIATION_FAILED)
 
     def abort(self) -> None:
-        """Close the socket at once, without sending the waiting output."""
-        self._is_ending = True
+        """Close the socket at once, without sending the waiting output; the owner gets ``link_lost``."""
+        self.is_lost = self._is_ending = True
         if self._transport is not None:
             self._transport.abort()
+            # If ``create_connection`` is cancelled after ``connection_made``, uvloop (0.23.0) closes the transport
+            # without ``connection_lost``. Its ``is_closing`` remains False, and writing raises RuntimeError.
+            self._loop.call_soon(self.connection_lost, None)
 
     # Inside.
+
+    @property
+    def _is_usable(self) -> bool:
+        return not (self.is_lost or self._transport.is_closing())
 
     def _pass_on(self, events: list[ConnectionEvent]) -> None:
         if events:
@@ -221,12 +231,12 @@ class SocketLink(asyncio.BufferedProtocol):
             self._loop.call_soon(self._read_again)
 
     def _read_again(self) -> None:
-        if not self._read_pauses and not self.is_lost and not self._transport.is_closing():
+        if not self._read_pauses and self._is_usable:
             self._transport.resume_reading()
 
     def _write(self) -> None:
         pieces = self.machine.take_output()
-        if pieces and not self._transport.is_closing():
+        if pieces and self._is_usable:
             self._transport.writelines(pieces if self.peer.tls is None else list(join_small(pieces)))
             if not self.is_writable and self._transport.get_write_buffer_size() > UNREAD_MAX:
                 self.pause_reading("unread")
@@ -254,7 +264,7 @@ class SocketLink(asyncio.BufferedProtocol):
 
     def _close_socket(self) -> None:
         """Close the socket; without TLS after LINGER_S, because a close with unread input discards our last output."""
-        if self._transport.can_write_eof() and not self._transport.is_closing():
+        if self._is_usable and self._transport.can_write_eof():
             if not self._is_parting:
                 self._transport.write_eof()
             self.resume_for_close()

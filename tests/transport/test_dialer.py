@@ -1,14 +1,21 @@
 """Dialling: accepted and refused logins, and the errors if no connection is made."""
 
 import asyncio
+import logging
 import socket
 
 import pytest
 
+from semq.amqp import methods as m
+from semq.amqp.codec import encode_method
 from semq.amqp.errors import AccessRefused, CommandInvalid, NotAllowed
+from semq.amqp.frames import frame
+from semq.amqp.spec import FRAME_METHOD
 from semq.clock import SystemClock
+from semq.transport.client import ClientLink
 from semq.transport.dialer import DialConfig, dial
 from semq.transport.errors import DialFailed, ForeignBroker
+from semq.transport.peer import PeerInfo
 from semq.transport.turn import Turn
 from tests.transport.pair import pair
 
@@ -42,6 +49,29 @@ async def test_a_closed_port_is_reported() -> None:
         await dial(DialConfig("127.0.0.1", port, user="a", password="b"), SystemClock(), Turn())
     assert caught.value.facts["port"] == port
     assert caught.value.facts["cause"].startswith("Connect")  # the text of the error, without the name of its class
+
+
+async def test_a_dial_that_is_cancelled_when_the_socket_connects_ends_the_link(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    sockets, lost = list[socket.socket](), asyncio.Event()
+
+    def answer_and_cancel(_: PeerInfo) -> None:
+        sockets.append(listening.accept()[0])
+        sockets[0].sendall(frame(FRAME_METHOD, 0, encode_method(m.ConnectionStart())))  # the client has output for it
+        dialling.cancel()
+
+    monkeypatch.setattr(ClientLink, "link_lost", lambda *_: lost.set())
+    with socket.create_server(("127.0.0.1", 0)) as listening, caplog.at_level(logging.ERROR):
+        port = listening.getsockname()[1]
+        config = DialConfig("127.0.0.1", port, user="a", password="b", check=answer_and_cancel)
+        dialling = asyncio.ensure_future(dial(config, SystemClock(), Turn()))
+        async with asyncio.timeout(10):
+            with pytest.raises(asyncio.CancelledError):
+                await dialling
+            await lost.wait()
+    sockets[0].close()
+    assert not caplog.text
 
 
 async def test_another_broker_is_named_before_the_login() -> None:
