@@ -81,6 +81,7 @@ class _RequestChannel:
                 raise
         finally:
             del self._waiting[number]
+            answer.cancel()  # also drops the error of a channel that ended before the request was sent
 
     def _on_answers(self, batch: list[Delivered]) -> None:
         for delivered in batch:

@@ -1,6 +1,7 @@
 """Documents sent from one institution to another with the client."""
 
 import asyncio
+import gc
 import json
 from hashlib import sha256
 from pathlib import Path
@@ -26,6 +27,7 @@ from semq.app import (
 from semq.app.file_body import FileBody
 from semq.app.requests import _RequestChannel
 from semq.transport.client_channel import ClientChannel
+from semq.transport.errors import LinkLost
 from tests.app.full_disk import full_disk, spooling
 from tests.app.network import ABSENT, DOCUMENT_MAX, STRANGER, Network
 from tests.test_trace_context import PARENT
@@ -287,6 +289,21 @@ async def test_a_request_that_nobody_awaits_any_more_may_have_closed_the_channel
     with pytest.raises(NotFound):
         await innocent
     assert channel.was_shared is not is_answered
+
+
+async def test_a_channel_that_ends_before_a_request_was_sent_leaves_no_unread_error(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def end(_: OwnChannel) -> None:
+        channel._on_closed(LinkLost())
+        raise LinkLost
+
+    monkeypatch.setattr(OwnChannel, "wait_ready", end)
+    channel = _RequestChannel(cast(ClientChannel, OwnChannel()), "answers")
+    with pytest.raises(LinkLost):
+        await channel.ask("", "", ContentHeader.build(0, Properties()), b"")
+    gc.collect()
+    assert not caplog.text
 
 
 async def test_a_request_that_must_not_repeat_is_not_sent_again_after_another_request_was_refused(
