@@ -357,6 +357,7 @@ class Node(OperatedNode, Generic[E]):
             log.error("fenced", error=error.advice())
         if not self._failed.done():
             self._failed.set_exception(error)
+            self._failed.exception()  # retrieved: nobody waits for it if the start has failed, or the node stops
 
     async def _reopened(self) -> Recovered:
         """Open the store again, repeatedly if needed.

@@ -20,7 +20,7 @@ from semq.store.postgres.store import PostgresStore
 from semq.transport.client import ClientLink
 from semq.transport.client_channel import ClientChannel
 from semq.umx_t.headers import USER_HEADERS_MAX
-from tests.service.inprocess import InProcess, ask, linked, uplink_of
+from tests.service.inprocess import InProcess, ask, cut_off, linked, uplink_of
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import PATIENCE_S, until
 
@@ -242,14 +242,6 @@ def began_again(node: LocalNode | HubNode) -> bool:
     return node.engine_starts > 1 and not node._is_lost
 
 
-def lose_store(node: LocalNode | HubNode) -> None:
-    with psycopg.connect(node.store.url, autocommit=True) as connection:
-        connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE application_name = 'semq-writer' AND datname = current_database()"
-        )
-
-
 async def test_a_lost_store_leads_to_a_new_engine(inprocess: InProcess) -> None:
     hub = await inprocess.hub()
     a, b = await inprocess.local("10008", hub.port), await inprocess.local("56001", hub.port)
@@ -257,7 +249,7 @@ async def test_a_lost_store_leads_to_a_new_engine(inprocess: InProcess) -> None:
     channel = await confirming(await inprocess.client(a))
     assert await publish(channel, "56001", b"1")
     for node in (a, hub, b):
-        lose_store(node)
+        cut_off(node)
         await until(partial(began_again, node))
     await linked(a, b)
     assert await publish(channel, "56001", b"2")
@@ -283,7 +275,7 @@ async def test_unacknowledged_documents_are_not_delivered_again_when_the_store_i
     acknowledged = []
     async with asyncio.timeout(PATIENCE_S):
         first = await received.get()
-        lose_store(node)
+        cut_off(node)
         await until(partial(began_again, node))
         assert await publish(channel, "10008", b"unordered")  # the new engine delivers documents
         unordered = await received.get()
@@ -307,7 +299,7 @@ async def test_a_document_acknowledged_while_the_store_is_away_is_delivered_agai
     assert await publish(channel, "10008", b"1")
     async with asyncio.timeout(PATIENCE_S):
         first = await received.get()
-        lose_store(node)  # the node notices the loss later
+        cut_off(node)  # the node notices the loss later
         consumer.ack(first.delivery_tag)
         again = await received.get()
     assert (bytes(again.body), first.redelivered, again.redelivered) == (b"1", False, True)
@@ -316,7 +308,7 @@ async def test_a_document_acknowledged_while_the_store_is_away_is_delivered_agai
 async def test_a_drained_node_stays_drained_when_its_store_is_lost(inprocess: InProcess) -> None:
     _, a = await inprocess.linked_pair()
     assert (await ask(await inprocess.client(a), "node.drain", {"timeout_s": 5}))["result"]["drained"]
-    lose_store(a)
+    cut_off(a)
     await until(partial(began_again, a))
     checks = (await ask(await inprocess.client(a), "node.health"))["result"]["checks"]
     (check,) = [check for check in checks if check["check"] == "intake"]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import psycopg
 import structlog
 
 from local_node.enrolment import HubAddress, enrol
@@ -195,3 +196,12 @@ def uplink_of(node: LocalNode) -> HubUplink:
 
 def _is_linked(node: LocalNode) -> bool:
     return node.parts.hub.link is not None and node.engine.partners.complete
+
+
+def cut_off(node: LocalNode | HubNode) -> None:
+    """End the connection of a node's writer from the server's side."""
+    with psycopg.connect(node.store.url, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = 'semq-writer' AND datname = current_database()"
+        )

@@ -25,18 +25,9 @@ from semq.store.postgres.errors import StoreForeign, StoreUnavailable
 from semq.store.rows import Event, Side
 from semq.umx_t.retry import MIDDLE
 from tests.local_node.test_node import confirming, publish
-from tests.service.inprocess import HUB_CONFIG, InProcess, ask, linked
+from tests.service.inprocess import HUB_CONFIG, InProcess, ask, cut_off, linked
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
-
-
-def cut_off(node: HubNode) -> None:
-    """End the writer's connection from the server's side."""
-    with psycopg.connect(node.store.url, autocommit=True) as connection:
-        connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE application_name = 'semq-writer' AND datname = current_database()"
-        )
 
 
 async def engine_starts(node: HubNode, inprocess: InProcess) -> int:

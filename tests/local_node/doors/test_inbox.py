@@ -17,7 +17,7 @@ from semq.transport.client_channel import ClientChannel
 from semq.umx_t.headers import USER_HEADERS_MAX
 from semq.umx_t.status import AppStatus
 from tests.local_node.test_node import confirming, publish
-from tests.service.inprocess import InProcess, ask
+from tests.service.inprocess import InProcess, ask, cut_off
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
@@ -141,11 +141,7 @@ async def test_a_poll_while_the_store_is_away_is_answered_when_it_is_back(
         await revive()
 
     monkeypatch.setattr(node._database, "revive", revive_later)
-    with psycopg.connect(node.store.url, autocommit=True) as connection:
-        connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE application_name = 'semq-writer' AND datname = current_database()"
-        )
+    cut_off(node)
     await until(lambda: node.store._writer is None)
     polling = asyncio.create_task(poll(channel))
     await until(lambda: node.parts.inboxes.queue("").free() > 0)

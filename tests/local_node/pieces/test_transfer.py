@@ -24,8 +24,7 @@ from semq.umx_t.envelope import Attributes
 from semq.umx_t.headers import read_envelope
 from semq.umx_t.pieces import PIECE_BYTES
 from tests.depth import deeper
-from tests.local_node.test_node import lose_store
-from tests.service.inprocess import LOCAL_CONFIG, InProcess, ask, linked
+from tests.service.inprocess import LOCAL_CONFIG, InProcess, ask, cut_off, linked
 from tests.transport.publishing import publish_and_wait
 from tests.umx_t.samples.altered import CARRIED, altered
 from tests.umx_t.test_headers import PEER
@@ -195,7 +194,7 @@ async def test_no_piece_is_lost_with_the_connection_to_a_store(
     await until(lambda: counted(b, "SELECT count(*) FROM tb_0030") > 2)
     loser = a if at_sender else b
     starts = loser.engine_starts
-    lose_store(loser)
+    cut_off(loser)
     await until(lambda: loser.engine_starts > starts)
     consumer = await KeepingConsumer.on(shared_inprocess, b)
     delivered = await consumer.next()

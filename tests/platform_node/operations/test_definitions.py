@@ -15,7 +15,7 @@ from semq.umx_t.app_key import parse_app_key
 from semq.umx_t.envelope import Attributes, Data, Envelope
 from semq.umx_t.locator import LK0
 from semq.umx_t.version import PROPERTY, offer
-from tests.service.inprocess import InProcess, ask, linked
+from tests.service.inprocess import InProcess, ask, cut_off, linked
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
@@ -174,11 +174,7 @@ async def test_the_hub_applies_the_quota_of_a_pair_also_after_a_restart(inproces
     for _ in range(2):
         assert (await ask(app, "msg.submit", document("slow")))["ok"]
     await until(lambda: hub.engine.custody.waiting("1.10008", "1.56001") == 2)
-    with psycopg.connect(hub.store.url, autocommit=True) as connection:
-        connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE application_name = 'semq-writer' AND datname = current_database()"
-        )
+    cut_off(hub)
     await until(lambda: hub.engine_starts == 2)
     assert hub.engine.custody.waiting("1.10008", "1.56001") == 2
     await ask(await inprocess.client(hub), "definitions.import", {"document": AGREED})
