@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import psycopg
+import pytest
 import structlog
 
 from local_node.enrolment import HubAddress, enrol
@@ -205,3 +206,16 @@ def cut_off(node: LocalNode | HubNode) -> None:
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE application_name = 'semq-writer' AND datname = current_database()"
         )
+
+
+async def lose_store(node: LocalNode | HubNode, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Let a node notice the loss of its store; return the event after which it opens the store again."""
+    back = asyncio.Event()
+
+    async def revive_later() -> None:
+        await back.wait()
+
+    monkeypatch.setattr(node._database, "revive", revive_later)
+    cut_off(node)
+    await until(lambda: node.store._writer is None)
+    return back

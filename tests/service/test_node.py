@@ -25,7 +25,7 @@ from semq.store.postgres.errors import StoreForeign, StoreUnavailable
 from semq.store.rows import Event, Side
 from semq.umx_t.retry import MIDDLE
 from tests.local_node.test_node import confirming, publish
-from tests.service.inprocess import HUB_CONFIG, InProcess, ask, cut_off, linked
+from tests.service.inprocess import HUB_CONFIG, InProcess, ask, cut_off, linked, lose_store
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
@@ -135,15 +135,7 @@ async def test_changes_that_clients_make_while_the_store_is_lost_are_stored_when
         assert await publish_and_wait(channel, "", "old", persistent(body), body)
     delivered = await channel.get("old")
     assert delivered is not None
-    revive, back = hub._database.revive, asyncio.Event()
-
-    async def revive_later() -> None:
-        await back.wait()
-        await revive()
-
-    monkeypatch.setattr(hub._database, "revive", revive_later)
-    cut_off(hub)
-    await until(lambda: hub.store._writer is None)
+    back = await lose_store(hub, monkeypatch)
     channel.ack(delivered.delivery_tag)
     assert not await publish_and_wait(channel, "", "old", persistent(b"3"), b"3")
     with pytest.raises(AmqpError):

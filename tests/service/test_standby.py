@@ -24,7 +24,7 @@ from semq.store.postgres.errors import StoreFenced, StoreUnavailable
 from semq.transport.client_channel import ClientChannel
 from tests.cli.command import environment
 from tests.prepared.client import RUN_MODULE, PreparedProcess
-from tests.service.inprocess import HUB_CONFIG, InProcess, cut_off
+from tests.service.inprocess import HUB_CONFIG, InProcess, lose_store
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
@@ -193,15 +193,8 @@ async def test_a_store_that_another_owner_has_when_the_database_is_back_ends_the
 ) -> None:
     """It was taken meanwhile, or the database went back to a former owner."""
     hub = await inprocess.hub()
-    back = asyncio.Event()
-
-    async def revive_later() -> None:
-        await back.wait()
-
-    monkeypatch.setattr(hub._database, "revive", revive_later)
-    cut_off(hub)
+    back = await lose_store(hub, monkeypatch)
     with psycopg.connect(hub.store.url, autocommit=True) as connection:
-        await until(lambda: hub.store._writer is None)
         connection.execute(f"UPDATE store_lease SET epoch = {epoch}, owner = '2.hub.1.1 elsewhere f00 -'".encode())
     back.set()
     async with asyncio.timeout(60):
@@ -264,16 +257,9 @@ async def test_a_process_ends_if_another_has_changed_the_queues_while_it_had_los
     await channel.confirm_select()
     await channel.declare_queue("q", durable=True)
     await publish(channel, b"first")
-    back = asyncio.Event()
-
-    async def revive_later() -> None:
-        await back.wait()
-
-    monkeypatch.setattr(hub._database, "revive", revive_later)
     other = other_process_of_hub(inprocess)
-    cut_off(hub)
+    back = await lose_store(hub, monkeypatch)
     with psycopg.connect(hub.store.url, autocommit=True) as connection:
-        await until(lambda: hub.store._writer is None)
         connection.execute("UPDATE store_lease SET until = clock_timestamp()")
         await other.start()
         channel = await (await inprocess.client(other)).open_channel()

@@ -17,7 +17,7 @@ from semq.transport.client_channel import ClientChannel
 from semq.umx_t.headers import USER_HEADERS_MAX
 from semq.umx_t.status import AppStatus
 from tests.local_node.test_node import confirming, publish
-from tests.service.inprocess import InProcess, ask, cut_off
+from tests.service.inprocess import InProcess, ask, lose_store
 from tests.transport.publishing import publish_and_wait
 from tests.waiting import until
 
@@ -134,18 +134,10 @@ async def test_a_poll_while_the_store_is_away_is_answered_when_it_is_back(
 ) -> None:
     channel = await (await inprocess.client(node)).open_channel()
     await fill(inprocess, node, b"1")
-    revive, may_revive = node._database.revive, asyncio.Event()
-
-    async def revive_later() -> None:
-        await may_revive.wait()
-        await revive()
-
-    monkeypatch.setattr(node._database, "revive", revive_later)
-    cut_off(node)
-    await until(lambda: node.store._writer is None)
+    back = await lose_store(node, monkeypatch)
     polling = asyncio.create_task(poll(channel))
     await until(lambda: node.parts.inboxes.queue("").free() > 0)
-    may_revive.set()
+    back.set()
     message = await polling
     assert message is not None
     assert bytes(message.body) == b"1"
