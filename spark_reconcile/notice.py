@@ -51,7 +51,12 @@ def letter(settings: ReconcileSettings, mail: MailServer, results: Sequence[Resu
     for row in _work(newest)[:WORK_MAX]:
         whose = " ".join(f"{node} {settings.names.get(node, '')}".strip() for node in row["nodes"]) or _(row["role"])
         verdicts = ", ".join(f"{_(word)} ({name}) {count}" for name, word, count in row["verdicts"])
+        calls = (_("Call %(contact)s.") % {"contact": contact} for contact in row.get("contacts", ()))
         lines += [f"{row['documents']}  {whose}: {verdicts}", f"    {_(row['text'])} {row['command']}".rstrip()]
+        lines += [f"    {call}" for call in calls]
+    for gap in _summary(newest).get("absent", [])[:WORK_MAX]:
+        lines.append(f"{gap['messages']}  {_(gap['source'])}: {_(gap['word'])} {gap['business_date']}")
+        lines.append(f"    {_(gap['text'])} {gap['command']}".rstrip())
     lines += [f"{each['business_date']}: {_outcome(each) or each['outcome']}" for each in results[:-1]]
     message.set_content("\n".join([*lines, "", str(newest.get("report", ""))]) + "\n")
     page = _folder(newest) / report_name(settings.language)

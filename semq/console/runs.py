@@ -136,17 +136,8 @@ def trend(folder: Path, days: int) -> list[RunFolder]:
 
 
 def counts_by_kind(summary: Mapping[str, Any]) -> dict[str, int]:
-    """Return the numbers of messages of the date that are fine, open or exceptions.
-
-    The exceptions include messages of earlier dates that this run has found.
-    """
+    """Return how many documents of the date are fine, open or exceptions, as in the trend of the report."""
     counts = {"fine": 0, "open": 0, "exception": 0}
-    found_now = (summary.get("carried") or {}).get("found_now") or {}
-    counts["exception"] = sum(
-        int(count)
-        for verdict, count in found_now.items()
-        if verdict in VERDICT and VERDICT[verdict].kind == "exception"
-    )
     for verdict, count in (summary.get("verdicts") or {}).items():
         if verdict in VERDICT:
             counts[VERDICT[verdict].kind] += int(count)

@@ -77,7 +77,7 @@ def write_report(
     )
     lines = readings.stories(findings.exception_lines, [row["lk0"] for row in exceptions.sample])
     rows = work(readings.exceptions_by_pair(findings.cells), findings)
-    facts = summary(findings, pairs, exceptions, rows)
+    facts = summary(findings, pairs, exceptions, rows, settings.contacts)
     content = PageContent(findings, pairs, exceptions, lines, history, _deeds(place), rows)
     for language in CHOICES:
         (place / report_name(language)).write(render(content, settings, language).encode())

@@ -12,10 +12,8 @@ from spark_reconcile.report.figures import VerdictFigures
 from spark_reconcile.report.findings import Findings
 from spark_reconcile.report.pairs import Pair, Pairs
 from spark_reconcile.report.sections import Shown, breach_words
-from spark_reconcile.report.work import PartyWork
+from spark_reconcile.report.work import PartyWork, gap_facts
 from spark_reconcile.run.limits import Breach
-from spark_reconcile.sources.gaps import Gap
-from spark_reconcile.sources.inputs import THE_HUB, UNKNOWN_STORE
 
 ANALYSTS_STEP = "Ask why there are so many of them, or change the threshold."
 # Sign, CSS class and heading of each outcome.
@@ -44,7 +42,7 @@ def banner(findings: Findings, pairs: Pairs, rows: Sequence[PartyWork], anchors:
         "heading": _(heading),
         "work": rows,
         "lines": [_breach(breach, findings, pairs, anchors) for breach in breaches],
-        "gaps": [_gap(gap, findings) for gap in findings.absent],
+        "gaps": [gap_facts(gap, findings.day) for gap in findings.absent],
     }
 
 
@@ -86,19 +84,3 @@ def _breach(breach: Breach, findings: Findings, pairs: Pairs, anchors: Mapping[s
         "worst_anchor": worst and pair_anchors.get(worst.name),
         "worst_words": VerdictFigures(worst_figures.date, worst_figures.found).words(),
     }
-
-
-# The next step for a missing source whose ledger is unknown.
-UNKNOWN_STEPS = {
-    THE_HUB: "have every process of the hub extract this date, then run the date again",
-    UNKNOWN_STORE: "its delivered ledgers do not mention some institutions: find the process of the hub that serves "
-    "them, have it extract and deliver, then run the date again",
-}
-
-
-def _gap(gap: Gap, findings: Findings) -> Shown:
-    if gap.is_late:
-        return {"gap": gap, "command": f"semq reconcile backfill --from {gap.day} --to {findings.day}"}
-    step = UNKNOWN_STEPS.get(gap.name)
-    command = "" if step else f"semq reconcile extract --business-date {gap.day} --config FILE"
-    return {"gap": gap, "step": step, "command": command}

@@ -1,6 +1,6 @@
 """summary.json: the findings of a run, for programs. Equal inputs give equal bytes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from semq.durations import classes
 from spark_reconcile.judgement.assessment import AGES, LATENCIES
@@ -8,7 +8,7 @@ from spark_reconcile.report.exceptions import Exceptions
 from spark_reconcile.report.findings import Findings, Tally
 from spark_reconcile.report.pairs import Pair, Pairs
 from spark_reconcile.report.sheets import SheetSize
-from spark_reconcile.report.work import PartyWork, work_facts
+from spark_reconcile.report.work import PartyWork, gap_facts, work_facts
 from spark_reconcile.run.runs import Facts
 from spark_reconcile.sources.evidence import VERSION
 
@@ -16,8 +16,10 @@ SUMMARY_VERSION = 1
 WORK_MAX = 1000  # rows of work, those with the most documents
 
 
-def summary(findings: Findings, pairs: Pairs, exceptions: Exceptions, work: Sequence[PartyWork]) -> Facts:
-    """Return the contents of summary.json."""
+def summary(
+    findings: Findings, pairs: Pairs, exceptions: Exceptions, work: Sequence[PartyWork], contacts: Mapping[str, str]
+) -> Facts:
+    """Return the contents of summary.json. ``contacts``: whom to call, by address of an institution."""
     f, figures = findings, findings.tally.figures()
     return {
         "schema_version": SUMMARY_VERSION,
@@ -47,15 +49,13 @@ def summary(findings: Findings, pairs: Pairs, exceptions: Exceptions, work: Sequ
         "other_dates": f.other_dates,
         "exceptions": figures.date,
         "need_work": {"date": figures.date, "earlier": figures.found + figures.known},
-        "work": work_facts(work[:WORK_MAX]),
+        "work": work_facts(work[:WORK_MAX], contacts),
         "ages": _ages(f.tally, "date"),
         "latency": _latency(f.tally),
         "pairs": [_pair(pair, pairs.tallies[pair.name]) for pair in pairs.shown],
         "files": {"exceptions.csv": _rows(exceptions.sheet), "pairs.csv": _rows(pairs.sheet)},
         "sources": [source.facts() for source in f.sources],
-        "absent": [
-            {"source": gap.name, "business_date": gap.day.isoformat(), "messages": gap.messages} for gap in f.absent
-        ],
+        "absent": [gap_facts(gap, f.day) for gap in f.absent],
         "clocks": {node: skew._asdict() for node, skew in sorted(f.skews.items())},
         "lines": [row._asdict() for row in f.lines],
         "breaches": [breach._asdict() for breach in f.breaches],

@@ -4,17 +4,29 @@ The rows are the head of the page, the messages to people (``notice``), and the 
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from datetime import date
 from typing import NamedTuple
 
 from spark_reconcile.judgement.verdicts import URGENCY, VERDICT, acting_role, finding_of, next_step
 from spark_reconcile.repair.repair_list import HUB
 from spark_reconcile.report.findings import Findings
+from spark_reconcile.sources.gaps import Gap
+from spark_reconcile.sources.inputs import THE_HUB, UNKNOWN_STORE
 from spark_reconcile.tables import Row
 
 APPLY = "semq reconcile apply --business-date {day} --config FILE --reports FOLDER --yes"
 REPAIR = "repair"
 REPAIR_TEXT = "Repair through the protocol: type at this node"
+NO_LEDGER, LATE_LEDGER = "No ledger", "Late ledger"
+LATE_TEXT = "It was delivered after the run of its date: repeat this run and all later ones."
+EXTRACT_TEXT = "Its documents cannot be judged. Type at that node, then run the date again:"
+# The next step for a missing source whose ledger is unknown.
+UNKNOWN_STEPS = {
+    THE_HUB: "have every process of the hub extract this date, then run the date again",
+    UNKNOWN_STORE: "its delivered ledgers do not mention some institutions: find the process of the hub that serves "
+    "them, have it extract and deliver, then run the date again",
+}
 
 
 class PartyWork(NamedTuple):
@@ -55,9 +67,28 @@ def _work(role: str, nodes: tuple[str, ...], way: str, counts: Counter[str], day
     return PartyWork(role, nodes, counts.total(), tuple(verdicts), text, command)
 
 
-def work_facts(rows: Iterable[PartyWork]) -> list[dict[str, object]]:
-    """Return the work for summary.json, with the words of the verdicts."""
+def work_facts(rows: Iterable[PartyWork], contacts: Mapping[str, str]) -> list[dict[str, object]]:
+    """Return the work for summary.json, with the words of the verdicts, and whom to call where nothing can be typed.
+
+    ``contacts``: by address of an institution.
+    """
     return [
-        row._asdict() | {"verdicts": [[name, VERDICT[name].word, count] for name, count in row.verdicts]}
+        row._asdict()
+        | {
+            "verdicts": [[name, VERDICT[name].word, count] for name, count in row.verdicts],
+            "contacts": [] if row.command else [contacts[node] for node in row.nodes if node in contacts],
+        }
         for row in rows
     ]
+
+
+def gap_facts(gap: Gap, day: date) -> dict[str, object]:
+    """Return the work for a missing or late extract. ``day``: the date of the run."""
+    facts = {"source": gap.name, "business_date": gap.day.isoformat(), "messages": gap.messages}
+    word, text = (LATE_LEDGER, LATE_TEXT) if gap.is_late else (NO_LEDGER, EXTRACT_TEXT)
+    command = f"semq reconcile extract --business-date {gap.day} --config FILE"
+    if gap.is_late:
+        command = f"semq reconcile backfill --from {gap.day} --to {day}"
+    elif gap.name in UNKNOWN_STEPS:
+        text, command = UNKNOWN_STEPS[gap.name], ""
+    return facts | {"word": word, "text": text, "command": command}

@@ -8,12 +8,15 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from local_node.node import LocalNode
 from platform_node.node import HubNode
 from semq.console.runs import OUTCOME_OF_EXIT_STATUS
+from spark_reconcile.report.work import gap_facts
+from spark_reconcile.sources.gaps import Gap
 from tests.console import browsers
 from tests.service.inprocess import HUB_CONFIG, LOCAL_CONFIG, InProcess, ask, linked
 from tests.waiting import until
@@ -29,7 +32,7 @@ KEY = f"trade/order//S-{XSS_IN_KEY}"
 DAY, RUN = "2026-11-20", "20261121T021503Z-7f3a9c21-4d0e"
 WORK = {
     "role": "sender", "nodes": ["1.10008"], "documents": 2, "verdicts": [["NOT_DELIVERED", "not delivered", 2]],
-    "text": "Inquire; the party that holds it resends.", "command": "",
+    "text": "Inquire; the party that holds it resends.", "command": "", "contacts": ["+86 1"],
 }  # fmt: skip
 DESKTOP: "ViewportSize" = {"width": 1280, "height": 900}
 PHONE: "ViewportSize" = {"width": 390, "height": 844}
@@ -194,8 +197,10 @@ def write_runs(reports: Path) -> None:
             "pairs": [pair],
             "breaches": breaches,
             "sources": [],
-            "need_work": {"date": exceptions, "earlier": 0},
+            "carried": {"verdicts": {"PARKED": 3}},
+            "need_work": {"date": exceptions, "earlier": 3},
             "work": [WORK] if exceptions else [],
+            "absent": [gap_facts(Gap("1.56001.1.1", date(2026, 11, 19), 7), date(2026, 11, 20))],
         }
         (run_folder / "summary.json").write_text(json.dumps(result))
         (run_folder / "_RESULT.json").write_text(

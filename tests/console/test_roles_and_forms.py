@@ -201,6 +201,12 @@ async def test_reports_of_the_reconciliation_run_in_a_sandbox_and_other_files_ar
     path_of_run = f"/reconciliation/{DAY}/{RUN}"
     link = f'<a href="{path_of_run}/partners/1.56001.html" download="{DAY}-1.56001.html">56001</a>'
     assert link in (await browser.get(path_of_run)).text
+    page = (await browser.get(path_of_run)).text
+    for text in (
+        "<h2>2 of 42 documents need work, and 3 of earlier dates</h2>", "Call +86 1.", "No ledger</span> 2026-11-19",
+        "semq reconcile extract --business-date 2026-11-19 --config FILE", f"{path_of_run}?verdict=PARKED#exceptions",
+    ):  # fmt: skip
+        assert text in page
     for_partner = await browser.get(f"{path_of_run}/partners/1.56001.html")
     assert "for 56001" in for_partner.text
     assert "sandbox" in for_partner.headers["content-security-policy"]

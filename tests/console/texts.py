@@ -15,10 +15,10 @@ from semq.cli.reference.error_codes import PACKAGES, all_errors
 from semq.console.words import texts as texts_of_console
 from semq.web.pages.error_texts import PARTS, WITH_VALUES
 from spark_reconcile.judgement.verdicts import FINDINGS, SUBMIT_AGAIN, VERDICTS
-from spark_reconcile.report.banner import ANALYSTS_STEP, OUTCOMES, UNKNOWN_STEPS
+from spark_reconcile.report.banner import ANALYSTS_STEP, OUTCOMES
 from spark_reconcile.report.figures import FOUND_NOW, KNOWN_BEFORE, OF_THIS_DATE
 from spark_reconcile.report.words import EVENTS, STATE_WORDS
-from spark_reconcile.report.work import REPAIR_TEXT
+from spark_reconcile.report.work import EXTRACT_TEXT, LATE_LEDGER, LATE_TEXT, NO_LEDGER, REPAIR_TEXT, UNKNOWN_STEPS
 from spark_reconcile.sources.inputs import STATES, THE_HUB, UNKNOWN_STORE
 
 
@@ -33,6 +33,7 @@ def texts_of_reports() -> Iterator[str]:
     yield from (words for of_side in STATE_WORDS.values() for words in of_side.values())
     yield from UNKNOWN_STEPS.values()
     yield from (OF_THIS_DATE, FOUND_NOW, KNOWN_BEFORE, SUBMIT_AGAIN, REPAIR_TEXT, THE_HUB, UNKNOWN_STORE, ANALYSTS_STEP)
+    yield from (EXTRACT_TEXT, LATE_LEDGER, LATE_TEXT, NO_LEDGER)
     yield from ("sender", "hub", "receiver", "analyst", "both ends")
 
 

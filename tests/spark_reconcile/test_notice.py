@@ -5,6 +5,7 @@ import socketserver
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -15,13 +16,21 @@ import pytest
 from msgspec.structs import replace
 
 from spark_reconcile.notice import send
-from spark_reconcile.report.work import REPAIR_TEXT
+from spark_reconcile.report.work import REPAIR_TEXT, gap_facts
 from spark_reconcile.settings import MailServer, ReconcileSettings
+from spark_reconcile.sources.gaps import Gap
 
 WORK = {
     "role": "sender", "nodes": ["1.a"], "documents": 3, "verdicts": [["NOT_DELIVERED", "not delivered", 3]],
     "text": REPAIR_TEXT, "command": "semq reconcile apply --yes",
 }  # fmt: skip
+CALL = WORK | {
+    "nodes": ["1.b"],
+    "text": "Find the cause of the failure, correct it and requeue.",
+    "command": "",
+    "contacts": ["+86 2"],
+}
+ABSENT = gap_facts(Gap("1.c.1.1", date(2026, 11, 21), 40), date(2026, 11, 21))
 
 
 class _Mailbox(socketserver.StreamRequestHandler):
@@ -69,7 +78,7 @@ def serving(server: socketserver.TCPServer) -> Iterator[list[bytes]]:
 
 @pytest.fixture
 def result(tmp_path: Path) -> dict[str, Any]:
-    summary = {"messages": 1200, "need_work": {"date": 2, "earlier": 1}, "work": [WORK]}
+    summary = {"messages": 1200, "need_work": {"date": 2, "earlier": 1}, "work": [WORK, CALL], "absent": [ABSENT]}
     (tmp_path / "summary.json").write_text(json.dumps(summary))
     (tmp_path / "report.html").write_text("<p>the report</p>")
     (tmp_path / "report.zh.html").write_text("<p>报告</p>")
@@ -94,7 +103,7 @@ def posted(settings: ReconcileSettings, results: list[dict[str, Any]]) -> EmailM
 def text_of(letter: EmailMessage) -> str:
     body = letter.get_body(("plain",))
     assert body is not None
-    return str(body.get_content())
+    return str(body.get_content()).replace("\r\n", "\n")
 
 
 def test_a_mail_says_how_many_documents_need_work_whose_it_is_and_has_the_page(result: dict[str, Any]) -> None:
@@ -104,6 +113,9 @@ def test_a_mail_says_how_many_documents_need_work_whose_it_is_and_has_the_page(r
     text = text_of(letter)
     assert "3  1.a Alpha: not delivered (NOT_DELIVERED) 3" in text
     assert f"{REPAIR_TEXT} semq reconcile apply --yes" in text
+    assert f"{CALL['text']}\n    Call +86 2." in text
+    assert "40  1.c.1.1: No ledger 2026-11-21" in text
+    assert f"{ABSENT['text']} semq reconcile extract --business-date 2026-11-21 --config FILE" in text
     assert "2026-11-20: refused" in text
     (page,) = letter.iter_attachments()
     assert (page.get_filename(), page.get_content()) == ("2026-11-21-report.html", "<p>the report</p>")
@@ -129,7 +141,11 @@ def test_a_webhook_gets_the_result_as_json(result: dict[str, Any]) -> None:
         url = f"http://127.0.0.1:{server.server_address[1]}/night"
         assert send(ReconcileSettings(webhook=url), [result]) == []
     (content,) = map(json.loads, letters)
-    assert content == {**result, "headline": "2 of 1,200 documents need work, and 1 of earlier dates", "work": [WORK]}
+    assert content == {
+        **result,
+        "headline": "2 of 1,200 documents need work, and 1 of earlier dates",
+        "work": [WORK, CALL],
+    }
 
 
 def test_an_unsent_message_is_reported(result: dict[str, Any]) -> None:

@@ -73,17 +73,22 @@ async def run(visit: Visit) -> Response:
 
     rows, next_row = await asyncio.to_thread(runs.exceptions, shown, matches, first_row, EXCEPTIONS_MAX)
     path = f"/reconciliation/{shown.day}/{shown.name}"
+    of_date = shown.summary.get("verdicts") or {}
+    earlier = (shown.summary.get("carried") or {}).get("verdicts") or {}
     verdicts = [
-        {"name": name, "count": count, "verdict": VERDICT[name], "href": href(path, verdict=name, pair=filters["pair"])}
-        for name, count in (shown.summary.get("verdicts") or {}).items()
+        {"name": name, "date": of_date.get(name, 0), "earlier": earlier.get(name, 0), "verdict": VERDICT[name],
+         "all": of_date.get(name, 0) + earlier.get(name, 0),
+         "href": href(path, verdict=name, pair=filters["pair"])}
+        for name in {**of_date, **earlier}
         if name in VERDICT
-    ]
+    ]  # fmt: skip
     verdicts.sort(key=lambda row: ("exception", "open", "fine").index(row["verdict"].kind))
     need = shown.summary.get("need_work")
     return show(
         visit, "run.html", run=shown, word=OUTCOMES[shown.outcome], verdicts=verdicts, filters=filters, rows=rows,
         headline=headline(need["date"], need["earlier"], shown.summary["messages"]) if need else "",
-        work=(shown.summary.get("work") or [])[:WORK_MAX], next_step=next_step, verdict_of=VERDICT,
+        work=(shown.summary.get("work") or [])[:WORK_MAX],
+        gaps=(shown.summary.get("absent") or [])[:WORK_MAX], next_step=next_step, verdict_of=VERDICT,
         path_of_run=path, breaches=shown.summary.get("breaches") or [],
         breach_words=partial(breach_words, translator(visit)), file_words=FILES,
         partner_pages=(await asyncio.to_thread(lambda: shown.partner_pages))[:PAIRS_MAX],

@@ -1,9 +1,22 @@
 """The work of each party: every exception counts once, and lost documents are for their sender to submit again."""
 
+from datetime import date
 from typing import Any
 
+import pytest
+
 from spark_reconcile.judgement.verdicts import EXCEPTIONS, RULES, SUBMIT_AGAIN
-from spark_reconcile.report.work import REPAIR_TEXT, PartyWork, work, work_facts
+from spark_reconcile.report.work import (
+    LATE_LEDGER,
+    NO_LEDGER,
+    REPAIR_TEXT,
+    PartyWork,
+    gap_facts,
+    work,
+    work_facts,
+)
+from spark_reconcile.sources.gaps import Gap
+from spark_reconcile.sources.inputs import THE_HUB
 from tests.spark_reconcile.office import DAY, HUB
 from tests.spark_reconcile.report.examples import findings, source
 
@@ -30,7 +43,24 @@ def test_work_is_grouped_by_party_and_way_the_largest_first() -> None:
     assert found[1].verdicts == (("NOT_DELIVERED", 3), ("MISSING_AT_HUB", 2))
     assert [each.command for each in found] == [command, command, "", "", command]
     assert found[1].text == REPAIR_TEXT
-    assert work_facts(found)[0]["verdicts"] == [["NOT_DELIVERED", "not delivered", 9]]
+    facts = work_facts(found, {"1.a": "+86 1", "1.b": "+86 2"})
+    assert facts[0]["verdicts"] == [["NOT_DELIVERED", "not delivered", 9]]
+    # nobody is called where a command is enough
+    assert [each["contacts"] for each in facts] == [[], [], ["+86 2"], ["+86 1", "+86 2"], []]
+
+
+@pytest.mark.parametrize(
+    ("gap", "word", "command"),
+    [
+        (Gap("1.a.1.1", DAY, 3), NO_LEDGER, f"semq reconcile extract --business-date {DAY} --config FILE"),
+        (Gap("1.a.1.1", date(2026, 1, 2), 3, True), LATE_LEDGER, f"semq reconcile backfill --from 2026-01-02 --to {DAY}"),
+        (Gap(THE_HUB, DAY, 3), NO_LEDGER, ""),
+    ],
+)  # fmt: skip
+def test_an_absent_ledger_is_work_with_a_command_if_its_node_is_known(gap: Gap, word: str, command: str) -> None:
+    facts = gap_facts(gap, DAY)
+    assert (facts["source"], facts["messages"], facts["word"], facts["command"]) == (gap.name, 3, word, command)
+    assert facts["text"]
 
 
 def test_documents_that_a_restored_receiver_has_lost_are_for_their_sender_to_submit_again() -> None:
