@@ -13,17 +13,17 @@ One node runs without its hub, so that its messages stay in the queue. Before it
     ended_search_p99_ms  of searches for ended documents
     counting_cpu_share   part of one processor that counts the figures at a million documents a day
     node_slowdown     share by which the rate of an AMQP client falls while a viewer opens a page every second:
-                      median of the rounds in node_slowdowns
+                      median of neighbouring moments, alone and watched, in node_slowdowns
 """
 
 import argparse
 import asyncio
 import statistics
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Iterator, Sequence
 from itertools import cycle
 from pathlib import Path
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from sqlalchemy import text
@@ -57,9 +57,10 @@ SEARCHES = (
     f"{ENDED}&from=yesterday&to=today&state=DELIVERED", f"{ENDED}&order=oldest&partner=50007",
 )  # fmt: skip
 A_DAY, SECONDS_OF_DAY = 1_000_000, 86_400  # documents
-ROUNDS = 6  # each of two runs of the node alone and two with an open console
-RUN_FACTOR, RUN_MAX = 3, 30_000  # documents of a run, times those by HTTP: rates of short runs differ by a tenth
-VIEWER_PAUSE_S = 1.0  # pause of the simulated viewer after each page
+MOMENT_S = 3.0  # of the node alone, or with an open console
+PAIRS = 40  # of such moments
+TARGETS = 8  # so many that no queue for a partner is full (limit 1,000,000)
+VIEWER_PAUSE_S = 1.0  # between pages of the simulated viewer
 PUBLISHERS = 32  # tasks that submit over one connection at the same time
 WARM_UP = 300  # submissions before the measurement
 SUMMARY = """
@@ -226,59 +227,69 @@ def _described(seconds: dict[str, list[float]]) -> Result:
 
 
 async def _slowdown(node: NodeProcess, browser: HttpConnection, arguments: argparse.Namespace) -> Result:
-    """Compare the node alone with the node beside a viewer. The mirrored order of a round removes a steady trend."""
-    rounds: list[tuple[float, float]] = []  #: mean rates, alone and watched
-    paths = cycle(console_pages())  # each run goes on where the one before has ended
-    async with Client(node.url) as client:
+    """Compare neighbouring moments of one stream of documents, one alone and one beside a viewer.
 
-        async def rate() -> float:
-            return await _rate(client, min(RUN_FACTOR * arguments.documents, RUN_MAX), arguments.size)
-
-        for _ in range(ROUNDS):
-            before = await rate()
-            watched = [await _while_open(browser, paths, rate) for _ in range(2)]
-            rounds.append((statistics.mean((before, await rate())), statistics.mean(watched)))
-    slowdowns = sorted(round(1 - watched_per_s / alone_per_s, 4) for alone_per_s, watched_per_s in rounds)
+    The disk makes rates of minutes differ by a tenth; between neighbours it changes little, and every second pair is
+    in the other order.
+    """
+    pairs: list[tuple[float, float]] = []  #: rates, alone and watched
+    paths = cycle(console_pages())  # each moment goes on where the one before has ended
+    async with Client(node.url) as client, _Publishers(client, arguments.size) as publishers:
+        await publishers.rate_while(asyncio.sleep(MOMENT_S))
+        for number in range(PAIRS):
+            rates: dict[bool, float] = {}
+            for is_watched in (number % 2 == 0, number % 2 == 1):
+                moment = _view(browser, paths) if is_watched else asyncio.sleep(MOMENT_S)
+                rates[is_watched] = await publishers.rate_while(moment)
+            pairs.append((rates[False], rates[True]))
+    slowdowns = sorted(round(1 - watched_per_s / alone_per_s, 4) for alone_per_s, watched_per_s in pairs)
     return {
-        "node_per_s": round(statistics.median(alone_per_s for alone_per_s, _ in rounds)),
-        "node_watched_per_s": round(statistics.median(watched_per_s for _, watched_per_s in rounds)),
+        "node_per_s": round(statistics.median(alone_per_s for alone_per_s, _ in pairs)),
+        "node_watched_per_s": round(statistics.median(watched_per_s for _, watched_per_s in pairs)),
         "node_slowdown": round(statistics.median(slowdowns), 4),
         "node_slowdowns": slowdowns,
     }
 
 
-async def _while_open(browser: HttpConnection, paths: Iterator[str], work: Callable[[], Awaitable[float]]) -> float:
-    """Return the result of ``work``, during which a viewer opens pages."""
-    finished = asyncio.Event()
-
-    async def view() -> None:
-        for path in paths:
-            await browser.request("GET", path)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(finished.wait(), VIEWER_PAUSE_S)
-            if finished.is_set():
-                return
-
-    viewing = asyncio.create_task(view())
-    try:
-        return await work()
-    finally:
-        finished.set()
-        await viewing
+async def _view(browser: HttpConnection, paths: Iterator[str]) -> None:
+    """Open a page each ``VIEWER_PAUSE_S`` for a moment."""
+    ends = time.perf_counter() + MOMENT_S
+    while time.perf_counter() < ends:
+        next_at = time.perf_counter() + VIEWER_PAUSE_S
+        await browser.request("GET", next(paths))
+        await asyncio.sleep(min(next_at, ends) - time.perf_counter())
 
 
-async def _rate(client: Client, documents: int, size: int) -> float:
-    remaining, body = documents, bytes(size)
+class _Publishers:
+    """Tasks that submit documents over one connection, each the next one after its confirm."""
 
-    async def publish() -> None:
-        nonlocal remaining
-        while remaining > 0:
-            remaining -= 1
-            await client.send(TARGET, body)
+    def __init__(self, client: Client, size: int) -> None:
+        self._client = client
+        self._body = bytes(size)
+        self._targets = cycle(str(number) for number in range(int(TARGET) + 1, int(TARGET) + 1 + TARGETS))
+        self._confirmed = 0
+        self._tasks = asyncio.TaskGroup()
 
-    began = time.perf_counter()
-    await asyncio.gather(*(publish() for _ in range(PUBLISHERS)))
-    return documents / (time.perf_counter() - began)
+    async def __aenter__(self) -> Self:
+        await self._tasks.__aenter__()
+        self._running = [self._tasks.create_task(self._publish()) for _ in range(PUBLISHERS)]
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        for task in self._running:
+            task.cancel()
+        await self._tasks.__aexit__(*error)
+
+    async def _publish(self) -> None:
+        while True:
+            await self._client.send(next(self._targets), self._body)
+            self._confirmed += 1
+
+    async def rate_while(self, moment: Awaitable[None]) -> float:
+        """Return the documents per second that were confirmed during a moment."""
+        before, began = self._confirmed, time.perf_counter()
+        await moment
+        return (self._confirmed - before) / (time.perf_counter() - began)
 
 
 def _percentile_ms(seconds: list[float], percent: int) -> float:
