@@ -172,11 +172,16 @@ def _nightly(arguments: Arguments, settings: ReconcileSettings, clock: Clock) ->
     code, facts = _run_dates(nightly.due(settings, last), arguments, settings, clock, only_missing=True)
     for name in nightly.remove_old(settings, last):
         _print_message(f"removed: {name}")
-    done = [result for result in facts["runs"] if result["outcome"] != "kept"]
-    for fault in notice.send(settings, done) if done else []:
+    results = [_known_result(result, settings) if result["outcome"] == "kept" else result for result in facts["runs"]]
+    for fault in notice.send(settings, [result for result in results if result]):
         _print_message(fault)
         code = code or 69
     return code, {**facts, "exit_code": code}
+
+
+def _known_result(kept: runs.Facts, settings: ReconcileSettings) -> runs.Facts:
+    run = runs.current(Place.at(settings.reports), date.fromisoformat(str(kept["business_date"])))
+    return run.result if run is not None else {}
 
 
 def _schedule(arguments: Arguments, settings: ReconcileSettings, clock: Clock) -> CommandResult:

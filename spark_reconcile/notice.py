@@ -1,6 +1,5 @@
 """The message to people after a night: by mail with the report, and to a webhook as JSON."""
 
-import json
 import os
 import smtplib
 from collections.abc import Mapping, Sequence
@@ -11,34 +10,51 @@ from typing import Any
 import httpx
 
 from semq.translations import used
+from spark_reconcile.extracts.manifest import canonical
 from spark_reconcile.language import _, headline, report_name
 from spark_reconcile.report.banner import OUTCOMES
-from spark_reconcile.run.runs import SUMMARY
+from spark_reconcile.run.runs import SUMMARY, read_json
 from spark_reconcile.settings import MailServer, ReconcileSettings
 from spark_reconcile.storage import Place
 
 TIMEOUT_S = 30.0
 WORK_MAX = 50  # rows of work in a message
-_JSON_MAX = 64 << 20
+SENT_FILE = "_sent.json"  # beside the dates: for each way, the identity of the result last sent of each date
+_PAGE_MAX = 64 << 20
 Result = Mapping[str, Any]  # of a date, as in ``commands``; a row of work; a summary
 
 
 def send(settings: ReconcileSettings, results: Sequence[Result]) -> list[str]:
-    """Send the results of a night's dates, the newest last, as configured; return what went wrong, in words."""
+    """Send what was not sent before, as configured; return what went wrong, in words.
+
+    ``results``: those of the dates that a night looks at, the newest last. A result that could not be sent is sent by
+    the next night; one that stays the same, such as a source that is missing for days, is sent once.
+    """
+    place = Place.at(settings.reports) / SENT_FILE
+    sent = read_json(place)
     faults = []
     with used(settings.language):
-        try:
-            if settings.mail is not None:
-                _post_mail(settings.mail, letter(settings, settings.mail, results))
-        except (OSError, smtplib.SMTPException) as error:
-            faults.append(f"The report was not sent by mail: {error}")
-        try:
-            if settings.webhook:
-                facts = {**results[-1], "headline": subject(results[-1]), "work": _work(results[-1])[:WORK_MAX]}
-                httpx.post(settings.webhook, json=facts, timeout=TIMEOUT_S).raise_for_status()
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            faults.append(f"The webhook did not take the result: {error}")
+        for way, is_configured, post, fault in (
+            ("mail", settings.mail is not None, _post_mail, "The report was not sent by mail"),
+            ("webhook", bool(settings.webhook), _post_webhook, "The webhook did not take the result"),
+        ):
+            before = sent.get(way, {})
+            unsent = [result for result in results if before.get(result["business_date"]) != _identity(result)]
+            if not is_configured or not unsent:
+                continue
+            try:
+                post(settings, unsent)
+            except (OSError, smtplib.SMTPException, httpx.HTTPError, httpx.InvalidURL) as error:
+                faults.append(f"{fault}: {error}")
+                continue
+            sent[way] = {result["business_date"]: _identity(result) for result in results}
+            place.write(canonical(sent))
     return faults
+
+
+def _identity(result: Result) -> str:
+    """Return the name of a date's run, or how it failed."""
+    return str(result.get("run") or f"{result['outcome']} {result['exit_code']}")
 
 
 def letter(settings: ReconcileSettings, mail: MailServer, results: Sequence[Result]) -> EmailMessage:
@@ -62,7 +78,7 @@ def letter(settings: ReconcileSettings, mail: MailServer, results: Sequence[Resu
     page = _folder(newest) / report_name(settings.language)
     if newest.get("report") and page.exists():
         name = f"{newest['business_date']}-{page.name}"
-        message.add_attachment(page.read(_JSON_MAX), maintype="text", subtype="html", filename=name)
+        message.add_attachment(page.read(_PAGE_MAX), maintype="text", subtype="html", filename=name)
     return message
 
 
@@ -85,18 +101,25 @@ def _work(result: Result) -> list[Result]:
 
 
 def _summary(result: Result) -> Result:
-    content: Result = json.loads((_folder(result) / SUMMARY).read(_JSON_MAX)) if result.get("report") else {}
-    return content
+    return read_json(_folder(result) / SUMMARY) if result.get("report") else {}
 
 
 def _folder(result: Result) -> Place:
     return Place.at(str(result.get("report", "")).rpartition("/")[0])
 
 
-def _post_mail(mail: MailServer, message: EmailMessage) -> None:
+def _post_mail(settings: ReconcileSettings, results: Sequence[Result]) -> None:
+    mail = settings.mail
+    assert mail is not None
     with smtplib.SMTP(mail.server, mail.port, timeout=TIMEOUT_S) as server:
         if mail.starttls:
             server.starttls()
         if mail.user:
             server.login(mail.user, os.environ.get(mail.password_variable, ""))
-        server.send_message(message)
+        server.send_message(letter(settings, mail, results))
+
+
+def _post_webhook(settings: ReconcileSettings, results: Sequence[Result]) -> None:
+    newest = results[-1]
+    facts = {**newest, "headline": subject(newest), "work": _work(newest)[:WORK_MAX]}
+    httpx.post(settings.webhook, json=facts, timeout=TIMEOUT_S).raise_for_status()

@@ -42,7 +42,7 @@ class Run(NamedTuple):
     @property
     def result(self) -> Facts:
         """The result; empty if the run did not end."""
-        return _json(self.place / RESULT)
+        return read_json(self.place / RESULT)
 
     @property
     def verdicts(self) -> Place:
@@ -52,7 +52,7 @@ class Run(NamedTuple):
     @property
     def summary(self) -> Facts:
         """The summary; empty if the run failed before it was written."""
-        return _json(self.place / SUMMARY)
+        return read_json(self.place / SUMMARY)
 
 
 def begin(reports: Place, day: date, clock: Clock, fingerprint: str, began: datetime | None = None) -> Run:
@@ -159,7 +159,7 @@ def history(reports: Place, day: date, days: int) -> History:
     return summaries
 
 
-def _json(place: Place) -> Facts:
+def read_json(place: Place) -> Facts:
     """Read a JSON object of a run; empty if it is missing or damaged, because an old run must not stop a new one."""
     if not place.exists():
         return {}

@@ -9,9 +9,10 @@ import psycopg
 import pytest
 
 from semq.errors import Misconfigured, SemqError, Unavailable
-from spark_reconcile import commands
+from spark_reconcile import commands, notice
 from spark_reconcile.extracts.manifest import canonical
 from spark_reconcile.run import runs
+from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
 from tests.spark_reconcile.office import DAY, FORWARD_COURSE, HUB, Office, OfficeMessage, StandingClock
 
@@ -157,6 +158,25 @@ def test_backfill_skips_published_dates_and_continues_after_missing_sources(offi
     )
     assert code == 4
     assert [run["outcome"] for run in output["runs"]] == ["sources_missing", "kept", "sources_missing"]
+
+
+def test_a_night_without_work_sends_the_report_that_was_not_sent(
+    office: Office, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports = Place.at(office.settings.reports)
+    run = runs.begin(reports, DAY, office.clock, "0" * 64)
+    result = {"business_date": f"{DAY}", "outcome": "met", "exit_code": 0, "run": run.name, "report": ""}
+    runs.finish(run, result)
+    runs.point_to(reports, run)
+    sent: list[list[runs.Facts]] = []
+
+    def send(settings: ReconcileSettings, results: list[runs.Facts]) -> list[str]:
+        sent.append(results)
+        return ["The report was not sent by mail"]
+
+    monkeypatch.setattr(notice, "send", send)
+    assert call(office.clock, capsys, "nightly", *places(office))[0] == 69
+    assert sent == [[result]]
 
 
 def test_an_extract_is_written_from_the_database(database: str, office: Office, capsys: Output, tmp_path: Path) -> None:

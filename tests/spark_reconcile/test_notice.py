@@ -90,6 +90,10 @@ def result(tmp_path: Path) -> dict[str, Any]:
     }
 
 
+def settings_in(folder: Path, **values: Any) -> ReconcileSettings:
+    return ReconcileSettings(reports=str(folder / "reports"), **values)
+
+
 def posted(settings: ReconcileSettings, results: list[dict[str, Any]]) -> EmailMessage:
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Mailbox) as server, serving(server) as letters:
         mail = MailServer("semq@hub.example", ("ops@hub.example",), "127.0.0.1", server.server_address[1])
@@ -106,9 +110,11 @@ def text_of(letter: EmailMessage) -> str:
     return str(body.get_content()).replace("\r\n", "\n")
 
 
-def test_a_mail_says_how_many_documents_need_work_whose_it_is_and_has_the_page(result: dict[str, Any]) -> None:
+def test_a_mail_says_how_many_documents_need_work_whose_it_is_and_has_the_page(
+    tmp_path: Path, result: dict[str, Any]
+) -> None:
     failed = {"business_date": "2026-11-20", "outcome": "refused", "exit_code": 65, "error": "SEMQ-6001"}
-    letter = posted(ReconcileSettings(names={"1.a": "Alpha"}), [failed, result])
+    letter = posted(settings_in(tmp_path, names={"1.a": "Alpha"}), [failed, result])
     assert letter["Subject"] == "SEMQ 2026-11-21: 2 of 1,200 documents need work, and 1 of earlier dates"
     text = text_of(letter)
     assert "3  1.a Alpha: not delivered (NOT_DELIVERED) 3" in text
@@ -121,25 +127,25 @@ def test_a_mail_says_how_many_documents_need_work_whose_it_is_and_has_the_page(r
     assert (page.get_filename(), page.get_content()) == ("2026-11-21-report.html", "<p>the report</p>")
 
 
-def test_a_mail_is_in_the_configured_language_with_the_page_in_it(result: dict[str, Any]) -> None:
-    letter = posted(ReconcileSettings(language="zh"), [result])
+def test_a_mail_is_in_the_configured_language_with_the_page_in_it(tmp_path: Path, result: dict[str, Any]) -> None:
+    letter = posted(settings_in(tmp_path, language="zh"), [result])
     assert letter["Subject"] == "SEMQ 2026-11-21: 1,200 份单据中有 2 份需要处理，另有较早日期的 1 份"
     assert "未送达 (NOT_DELIVERED) 3" in text_of(letter)
     (page,) = letter.iter_attachments()
     assert page.get_filename() == "2026-11-21-report.zh.html"
 
 
-def test_a_mail_about_a_failed_night_has_its_error() -> None:
+def test_a_mail_about_a_failed_night_has_its_error(tmp_path: Path) -> None:
     failed = {"business_date": "2026-11-20", "outcome": "failed", "exit_code": 69, "error": "SEMQ-6009: Spark is away."}
-    letter = posted(ReconcileSettings(), [failed])
+    letter = posted(settings_in(tmp_path), [failed])
     assert letter["Subject"] == "SEMQ 2026-11-20: the reconciliation failed"
     assert "SEMQ-6009: Spark is away." in text_of(letter)
 
 
-def test_a_webhook_gets_the_result_as_json(result: dict[str, Any]) -> None:
+def test_a_webhook_gets_the_result_as_json(tmp_path: Path, result: dict[str, Any]) -> None:
     with HTTPServer(("127.0.0.1", 0), _Webhook) as server, serving(server) as letters:
         url = f"http://127.0.0.1:{server.server_address[1]}/night"
-        assert send(ReconcileSettings(webhook=url), [result]) == []
+        assert send(settings_in(tmp_path, webhook=url), [result]) == []
     (content,) = map(json.loads, letters)
     assert content == {
         **result,
@@ -148,9 +154,18 @@ def test_a_webhook_gets_the_result_as_json(result: dict[str, Any]) -> None:
     }
 
 
-def test_an_unsent_message_is_reported(result: dict[str, Any]) -> None:
+def test_an_unsent_message_is_reported_and_sent_later_and_nothing_is_sent_twice(
+    tmp_path: Path, result: dict[str, Any]
+) -> None:
     with HTTPServer(("127.0.0.1", 0), _Refusing) as server, serving(server):
         url = f"http://127.0.0.1:{server.server_address[1]}/night"
         mail = MailServer("semq@hub.example", ("ops@hub.example",), "127.0.0.1", 1)
-        faults = send(ReconcileSettings(webhook=url, mail=mail), [result])
+        faults = send(settings_in(tmp_path, webhook=url, mail=mail), [result])
     assert ["was not sent by mail" in faults[0], "500" in faults[1]] == [True, True]
+    with HTTPServer(("127.0.0.1", 0), _Webhook) as server, serving(server) as letters:
+        settings = settings_in(tmp_path, webhook=f"http://127.0.0.1:{server.server_address[1]}/night")
+        for _ in range(2):  # the second night has nothing new
+            assert send(settings, [result]) == []
+        assert len(letters) == 1
+        assert send(settings, [result, {**result, "business_date": "2026-11-22", "outcome": "refused"}]) == []
+    assert [json.loads(letter)["business_date"] for letter in letters] == ["2026-11-21", "2026-11-22"]
