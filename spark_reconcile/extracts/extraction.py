@@ -8,7 +8,7 @@ import argparse
 import asyncio
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
@@ -24,13 +24,14 @@ from semq.store.postgres.ledger_partitions import oldest
 from semq.store.reader import connection_parameters
 from spark_reconcile.days import Calendar, Window, which_date
 from spark_reconcile.errors import BadExtract, BadRunRequest, BadSettings, LedgerAway
-from spark_reconcile.extracts.delivery import PIECE_BYTES, Collector, deliver
+from spark_reconcile.extracts.delivery import DELIVERED, PIECE_BYTES, Collector, deliver
 from spark_reconcile.extracts.extract import LedgerOrigin, extract_ledger
 from spark_reconcile.extracts.ledger import Disclosure
 from spark_reconcile.extracts.manifest import MANIFEST_FILE, Manifest, Sign, date_folder, folder_of, read_manifest
 from spark_reconcile.extracts.parcel import finished_manifest
 from spark_reconcile.extracts.signatures import signer_of_node, verifier
 from spark_reconcile.node import DATABASE_VARIABLE, AskedNode, asked_node, node_settings
+from spark_reconcile.run.runs import dates
 from spark_reconcile.settings import ReconcileSettings
 from spark_reconcile.storage import Place
 
@@ -62,7 +63,8 @@ def extract(
 ) -> tuple[int, dict[str, object]]:
     """Extract one date, or with ``--nightly`` those of the last NIGHTS completed dates that have no complete extract.
 
-    If a target is configured, deliver the extracts; with ``--nightly`` also unsent ones of the last NIGHTS dates.
+    If a target is configured, deliver the extracts; with ``--nightly`` also unsent ones of the last NIGHTS dates, and
+    remove old ones that were delivered.
     """
     task = _extraction_task(arguments, settings)
     yesterday = task.calendar.date_of(int(clock.wall().timestamp() * 1000)) - timedelta(days=1)
@@ -89,9 +91,20 @@ def extract(
     documents = asyncio.run(_deliver(task, days)) if task.deliver_to else 0
     if documents:
         print_message(f"documents sent to {task.deliver_to}: {documents}")
+    if arguments.nightly and settings.extracts_keep_days:
+        _remove_delivered(task, yesterday - timedelta(days=max(settings.extracts_keep_days, NIGHTS)))
     extracts = [msgspec.to_builtins(manifest) for manifest in manifests]
     facts = extracts[0] if len(extracts) == 1 and not arguments.nightly else {"extracts": extracts}
     return 0, {**facts, "outcome": "extracted", "exit_code": 0, "documents": documents}
+
+
+def _remove_delivered(task: ExtractionTask, oldest: date) -> None:
+    """Remove the ledger's extracts of dates before ``oldest`` that were delivered: the hub's storage has them."""
+    for day in dates(task.root) if task.root.is_local else ():
+        if day < oldest and (task.folder(day) / DELIVERED).exists():
+            task.folder(day).remove()
+            with suppress(OSError):  # other ledgers have extracts of the date
+                Path((task.root / date_folder(day)).path).rmdir()
 
 
 def _loss(before: Manifest | None, now: Manifest) -> list[str]:

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -20,6 +21,7 @@ from semq.store.rows import Event
 from semq.umx_t.locator import parse_lk0
 from spark_reconcile import commands
 from spark_reconcile.days import Window, parse_date
+from spark_reconcile.extracts.delivery import DELIVERED
 from spark_reconcile.extracts.extract import Extract
 from spark_reconcile.extracts.ledger import read_ledger
 from spark_reconcile.extracts.manifest import Manifest
@@ -122,7 +124,9 @@ async def test_nothing_is_collected_from_another_node_than_that_of_the_file(
             assert (await anext(aiter(documents))).body == b"a document for another application"
 
 
-async def test_missed_nights_are_extracted_once(sender: LocalNode, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_missed_nights_are_extracted_once_and_old_delivered_extracts_are_removed(
+    sender: LocalNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
     began = CLOCK.wall() - timedelta(days=3)
     with psycopg.connect(sender.store.url, autocommit=True) as connection:
         connection.execute(
@@ -141,8 +145,18 @@ async def test_missed_nights_are_extracted_once(sender: LocalNode, monkeypatch: 
         (days[2], 0),
     ]
     assert result["documents"] >= 3
+    out, ledger = Path(config).with_name("out"), "ledger=1.10008.1.1"
+    of_date = out / f"business_date={days[0]}"
+    for age, is_delivered in ((99, True), (101, True), (102, False)):
+        old = out / f"business_date={CLOCK.wall().date() - timedelta(days=age + 1)}" / ledger
+        shutil.copytree(of_date / ledger, old)
+        if not is_delivered:
+            (old / DELIVERED).unlink()
+    before = {folder.name for folder in out.glob("business_date=*")}
     code, result = await call(sender, monkeypatch, "extract", "--config", config, "--nightly")
     assert (code, result["extracts"], result["documents"]) == (0, [], 0)
+    removed = before - {folder.name for folder in out.glob("business_date=*")}
+    assert removed == {f"business_date={CLOCK.wall().date() - timedelta(days=102)}"}
 
 
 YESTERDAY = CLOCK.wall().replace(minute=30) - timedelta(days=1)
