@@ -73,9 +73,10 @@ def write_sheet(
                 text.seek(0)
                 text.truncate()
         stream.write(text.getvalue().encode())
-    if written < found:
-        note = f"{target.name} has the first {written:,} of {found:,} rows; all of them are in {table_name}.\n"
-        replace(target, path=f"{target.path}{CUT_NOTE}").write(note.encode())
+    for file, rows_in_it in ((target, written), (workbook.target, min(written, XLSX_ROWS_MAX))):
+        if rows_in_it < found:
+            note = f"{file.name} has the first {rows_in_it:,} of {found:,} rows; all of them are in {table_name}.\n"
+            replace(file, path=f"{file.path}{CUT_NOTE}").write(note.encode())
     return SheetSize(found, written)
 
 
@@ -83,7 +84,7 @@ class _Workbook:
     """The rows as .xlsx, at most XLSX_ROWS_MAX; a program that reads it needs no protection of texts."""
 
     def __init__(self, target: Place, headings: Sequence[str]) -> None:
-        self._target = replace(target, path=f"{target.path.removesuffix('.csv')}.xlsx")
+        self.target = replace(target, path=f"{target.path.removesuffix('.csv')}.xlsx")
         self._content = io.BytesIO()
         self._book = xlsxwriter.Workbook(self._content, {"constant_memory": True})
         self._book.set_properties({"created": _CREATED})  # equal inputs make equal files
@@ -109,7 +110,7 @@ class _Workbook:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self._book.close()
         if error is None:
-            self._target.write(self._content.getvalue())
+            self.target.write(self._content.getvalue())
 
 
 def cell(value: object) -> object:

@@ -91,6 +91,8 @@ def test_a_workbook_has_the_same_rows_with_texts_as_they_are(tmp_path: Path, mon
     monkeypatch.setattr(sheets, "XLSX_ROWS_MAX", 4)
     values: list[list[Any]] = [["=1+1", 1.5], ["1.10010", -2], ["数据\x07", None], ["", 0], ["beyond", 9]]
     write_sheet(Place.at(tmp_path / "x.csv"), ["Name", "Number"], values, lambda row: row, 10, "x.parquet")
+    note = "x.xlsx has the first 4 of 5 rows; all of them are in x.parquet.\n"
+    assert {file.name: file.read_text() for file in tmp_path.glob("*.cut.txt")} == {f"x.xlsx{CUT_NOTE}": note}
     first = (tmp_path / "x.xlsx").read_bytes()
     rows = list(openpyxl.load_workbook(tmp_path / "x.xlsx").active.iter_rows(values_only=True))
     assert rows == [("Name", "Number"), ("=1+1", 1.5), ("1.10010", -2), ("数据\ufffd", None), ("", 0)]
