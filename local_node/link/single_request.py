@@ -49,8 +49,8 @@ async def request(
             await channel.consume(queue, lambda batch: _accept(answer, bytes(batch[0].body)), no_ack=True)
             body = msgspec.json.encode(arguments)
             header = ContentHeader.build(len(body), Properties(content_type="application/json", reply_to=queue))
-            channel.on_closed = lambda error: _fail(answer, error)
             channel.publish(exchange, operation, header, body)
+            channel.on_closed = lambda error: _fail(answer, error)  # from here on the answer is awaited
             reply = msgspec.json.decode(await answer, type=dict[str, Any])
     except CANNOT_ANSWER as error:
         raise Unavailable(f"{peer_name} could not answer.", fault=error.text) from error
