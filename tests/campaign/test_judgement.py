@@ -1,8 +1,10 @@
 """The judge finds each kind of disagreement, and none where all statements agree."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -10,6 +12,7 @@ import pytest
 
 from semq.engine.errors import PiecesMissing, TargetNotAllowed
 from semq.store.rows import Event, Side
+from tests.campaign import acts
 from tests.campaign.judgement import ATTEMPTS_MIN, AgreementJudge
 from tests.campaign.notebook import (
     CANCELLED,
@@ -38,6 +41,7 @@ from tests.campaign.statements import (
     refused_in_pieces,
     waiting,
 )
+from tests.crash.faults import CycleFault
 
 REFUSED_ROW = """INSERT INTO tb_0031_submit (target, payload, reason_code, reason_text, lk0)
     VALUES ('56001', '', 'SEMQ-1202', 'no agreement', %s)"""
@@ -299,6 +303,25 @@ def test_a_piece_may_be_refused_where_a_fault_permits_it(case: JudgedCase, code:
     case.statements.stories[piece.lk0] = piece
     case.statements.verdicts[piece.lk0] = VerdictRow("REFUSED", "refused_by_hub", "date")
     case.notebook.permitted.append(PermittedOutcome(0, 1, ("SEMQ-1202",), SOURCE, TARGET))
+    assert case.found().keys() == kinds
+
+
+@pytest.mark.parametrize(("name", "kinds"), [("sql", set()), ("http", {"false_outcomes", "verdict_disagreements"})])
+async def test_a_restored_receiver_may_have_lost_pieces_for_which_it_gave_receipts(
+    case: JudgedCase, name: str, kinds: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @asynccontextmanager
+    async def put_back(*_: object) -> AsyncIterator[tuple[float, list[object], int]]:
+        yield case.notebook.documents[1].handed_at, [], 0
+
+    monkeypatch.setattr(acts, "_put_back", put_back)
+    world: Any = SimpleNamespace(notebook=case.notebook)
+    await acts.restore(world, CycleFault(0.0, "restore", name))
+    document, story = case.notebook.documents[1], case.statements.stories[FIRST]
+    document.outcomes, story.ends, story.reason = {TARGET: [REJECTED]}, [REJECTED], f"{PiecesMissing.code} pieces"
+    case.notebook.receipts[1].clear()
+    story.received, story.at_receiver = {}, ["REJECTED"]
+    case.statements.verdicts[FIRST] = VerdictRow("REFUSED", "refused_by_receiver", "date")
     assert case.found().keys() == kinds
 
 
