@@ -60,17 +60,19 @@ def _identity(result: Result) -> str:
 def letter(settings: ReconcileSettings, mail: MailServer, results: Sequence[Result]) -> EmailMessage:
     """Return the mail about a night: the result, the work, other dates, and the page of the newest date."""
     newest = results[-1]
+    summary = _summary(newest)
+    subject = _subject(summary)
     message = EmailMessage(SMTP.clone(max_line_length=200))  # a folded subject would begin with a space
     message["From"], message["To"] = mail.sender, ", ".join(mail.to)
-    message["Subject"] = f"SEMQ {newest['business_date']}: {subject(newest)}"
-    lines = [subject(newest), *filter(None, [_outcome(newest), newest.get("error")]), ""]
-    for row in _work(newest)[:WORK_MAX]:
+    message["Subject"] = f"SEMQ {newest['business_date']}: {subject}"
+    lines = [subject, *filter(None, [_outcome(newest), newest.get("error")]), ""]
+    for row in summary.get("work", [])[:WORK_MAX]:
         whose = " ".join(f"{node} {settings.names.get(node, '')}".strip() for node in row["nodes"]) or _(row["role"])
         verdicts = ", ".join(f"{_(word)} ({name}) {count}" for name, word, count in row["verdicts"])
         calls = (_("Call %(contact)s.") % {"contact": contact} for contact in row.get("contacts", ()))
         lines += [f"{row['documents']}  {whose}: {verdicts}", f"    {_(row['text'])} {row['command']}".rstrip()]
         lines += [f"    {call}" for call in calls]
-    for gap in _summary(newest).get("absent", [])[:WORK_MAX]:
+    for gap in summary.get("absent", [])[:WORK_MAX]:
         lines.append(f"{gap['messages']}  {_(gap['source'])}: {_(gap['word'])} {gap['business_date']}")
         lines.append(f"    {_(gap['text'])} {gap['command']}".rstrip())
     lines += [f"{each['business_date']}: {_outcome(each) or each['outcome']}" for each in results[:-1]]
@@ -82,9 +84,8 @@ def letter(settings: ReconcileSettings, mail: MailServer, results: Sequence[Resu
     return message
 
 
-def subject(result: Result) -> str:
-    """Return the result of a date in one sentence."""
-    summary = _summary(result)
+def _subject(summary: Result) -> str:
+    """Return the result of a date in one sentence. ``summary``: empty if the run has failed."""
     if not summary:
         return _("the reconciliation failed")
     need = summary["need_work"]
@@ -93,11 +94,6 @@ def subject(result: Result) -> str:
 
 def _outcome(result: Result) -> str:
     return _(OUTCOMES[result["outcome"]][2]) if result["outcome"] in OUTCOMES else ""
-
-
-def _work(result: Result) -> list[Result]:
-    rows: list[Result] = _summary(result).get("work", [])
-    return rows
 
 
 def _summary(result: Result) -> Result:
@@ -121,5 +117,6 @@ def _post_mail(settings: ReconcileSettings, results: Sequence[Result]) -> None:
 
 def _post_webhook(settings: ReconcileSettings, results: Sequence[Result]) -> None:
     newest = results[-1]
-    facts = {**newest, "headline": subject(newest), "work": _work(newest)[:WORK_MAX]}
+    summary = _summary(newest)
+    facts = {**newest, "headline": _subject(summary), "work": summary.get("work", [])[:WORK_MAX]}
     httpx.post(settings.webhook, json=facts, timeout=TIMEOUT_S).raise_for_status()

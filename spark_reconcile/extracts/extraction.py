@@ -98,10 +98,10 @@ def extract(
     return 0, {**facts, "outcome": "extracted", "exit_code": 0, "documents": documents}
 
 
-def _remove_delivered(task: ExtractionTask, oldest: date) -> None:
-    """Remove the ledger's extracts of dates before ``oldest`` that were delivered: the hub's storage has them."""
+def _remove_delivered(task: ExtractionTask, before: date) -> None:
+    """Remove the ledger's extracts of earlier dates that were delivered: the hub's storage has them."""
     for day in dates(task.root) if task.root.is_local else ():
-        if day < oldest and (task.folder(day) / DELIVERED).exists():
+        if day < before and (task.folder(day) / DELIVERED).exists():
             task.folder(day).remove()
             with suppress(OSError):  # other ledgers have extracts of the date
                 Path((task.root / date_folder(day)).path).rmdir()

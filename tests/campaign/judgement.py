@@ -37,7 +37,7 @@ KINDS = ("lost", "duplicated", "reordered", "false_outcomes", "verdict_disagreem
 # A killed hub may lack lines about messages that it forwarded so many seconds before.
 UNWRITTEN_S = 5.0
 NEVER = frozenset({ABSENT, REFUSED})
-BY_ADDRESS = {address: name for name, address in ADDRESSES.items()}
+NAMES = {address: name for name, address in ADDRESSES.items()}
 RECORDS = {Event.RECEIVED.name, Event.REJECTED.name, Event.CANCELLED.name}  # lines that begin a message at its receiver
 
 
@@ -353,12 +353,9 @@ class AgreementJudge:
 
     def _is_piece_permitted(self, story: MessageStory, verdict: str) -> bool:
         """Whether a fault permits the end of a piece, which has no row in the notebook, and so no time."""
-        source, target = str(parse_lk0(story.lk0).node), story.target.partition("/")[0]
+        source = NAMES.get(str(parse_lk0(story.lk0).node), "")
         return any(
-            verdict in each.verdicts
-            and each.source in ("", BY_ADDRESS.get(source))
-            and each.target in ("", target)
-            and story.reason.startswith(each.codes)
+            each.is_between(source, story.target) and verdict in each.verdicts and story.reason.startswith(each.codes)
             for each in self._notebook.permitted
         )
 

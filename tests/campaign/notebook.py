@@ -99,9 +99,13 @@ class PermittedOutcome(NamedTuple):
     target: str = ""  #: address of the institution; empty: any
     verdicts: frozenset[str] = frozenset({"REFUSED"})
 
+    def is_between(self, source: str, receiver: str) -> bool:
+        """Whether the fault concerns what an institution sends to an address. ``source``: its name."""
+        return self.source in ("", source) and self.target in ("", receiver.partition("/")[0])
+
     def is_for(self, document: Handed, receiver: str, last_at: float) -> bool:
         """Whether the document was under way. ``last_at``: time of the last known step."""
-        is_between = self.source in ("", document.source) and self.target in ("", receiver.partition("/")[0])
+        is_between = self.is_between(document.source, receiver)
         return is_between and document.handed_at <= self.ended + UNDER_WAY_S and last_at >= self.began - UNDER_WAY_S
 
 

@@ -35,9 +35,8 @@ def effects(notebook: Notebook, statements: LedgerStatements) -> dict[str, list[
     for fault in notebook.permitted:
         concerned, refused = counts.setdefault(fault.codes[0], [0, 0])
         for document in notebook.documents.values():
-            is_between = fault.source in ("", document.source)
-            is_for = not fault.target or fault.target in {each.partition("/")[0] for each in document.receivers}
-            if is_between and is_for and fault.began <= document.handed_at <= fault.ended:
+            is_between = any(fault.is_between(document.source, receiver) for receiver in document.receivers)
+            if is_between and fault.began <= document.handed_at <= fault.ended:
                 stories = statements.by_number.get(document.number, [])
                 reasons = " ".join([document.refusal, *(f"{each.reason} {each.refused}" for each in stories)])
                 concerned, refused = concerned + 1, refused + any(code in reasons for code in fault.codes)

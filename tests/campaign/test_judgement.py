@@ -18,6 +18,7 @@ from tests.campaign.notebook import (
     CANCELLED,
     CONFIRMED,
     DELIVERED,
+    DROPPED,
     IN_DOUBT,
     LOST,
     OPEN,
@@ -286,12 +287,12 @@ def test_a_document_that_is_always_returned_is_parked(case: JudgedCase, returned
     assert case.found().keys() == kinds
 
 
-@pytest.mark.parametrize("told", [UNKNOWN, "DROPPED"])
+@pytest.mark.parametrize("told", [UNKNOWN, DROPPED])
 def test_a_sender_may_not_learn_that_the_hub_dropped_its_document(case: JudgedCase, told: str) -> None:
     document, story = case.notebook.documents[1], case.statements.stories[FIRST]
-    document.save_fwd, document.ends, document.outcomes = 1, frozenset({UNKNOWN, "DROPPED"}), {TARGET: [told]}
+    document.save_fwd, document.ends, document.outcomes = 1, frozenset({UNKNOWN, DROPPED}), {TARGET: [told]}
     case.notebook.receipts[1].clear()
-    story.ends, story.hub, story.received, story.at_receiver = [told], ["DROPPED"], {}, []
+    story.ends, story.hub, story.received, story.at_receiver = [told], [DROPPED], {}, []
     case.statements.verdicts[FIRST] = VerdictRow("DROPPED_BY_POLICY", "dropped_at_hub", "date")
     assert case.found() == {}
 
