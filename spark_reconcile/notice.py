@@ -73,6 +73,8 @@ def letter(settings: ReconcileSettings, mail: MailServer, results: Sequence[Resu
         lines += [f"{row['documents']}  {whose}: {verdicts}", f"    {_(row['text'])} {row['command']}".rstrip()]
         lines += [f"    {call}" for call in calls]
     for gap in summary.get("absent", [])[:WORK_MAX]:
+        if "text" not in gap:  # in summaries of earlier versions
+            continue
         lines.append(f"{gap['messages']}  {_(gap['source'])}: {_(gap['word'])} {gap['business_date']}")
         lines.append(f"    {_(gap['text'])} {gap['command']}".rstrip())
     lines += [f"{each['business_date']}: {_outcome(each) or each['outcome']}" for each in results[:-1]]

@@ -31,6 +31,7 @@ CALL = WORK | {
     "contacts": ["+86 2"],
 }
 ABSENT = gap_facts(Gap("1.c.1.1", date(2026, 11, 21), 40), date(2026, 11, 21))
+OLD = {name: ABSENT[name] for name in ("source", "business_date", "messages")}  # as earlier versions wrote it
 
 
 class _Mailbox(socketserver.StreamRequestHandler):
@@ -78,7 +79,7 @@ def serving(server: socketserver.TCPServer) -> Iterator[list[bytes]]:
 
 @pytest.fixture
 def result(tmp_path: Path) -> dict[str, Any]:
-    summary = {"messages": 1200, "need_work": {"date": 2, "earlier": 1}, "work": [WORK, CALL], "absent": [ABSENT]}
+    summary = {"messages": 1200, "need_work": {"date": 2, "earlier": 1}, "work": [WORK, CALL], "absent": [OLD, ABSENT]}
     (tmp_path / "summary.json").write_text(json.dumps(summary))
     (tmp_path / "report.html").write_text("<p>the report</p>")
     (tmp_path / "report.zh.html").write_text("<p>报告</p>")
